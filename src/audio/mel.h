@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Whisper's log-mel spectrogram (whisper/audio.py): 400-point periodic Hann windows every
+ * 160 samples, power, Slaney filter bank, log10, clamp to 8 below the loudest, (x + 4) / 4.
+ */
+#ifndef VO_AUDIO_MEL_H
+#define VO_AUDIO_MEL_H
+
+#include "base/pool.h"
+#include "kernels/kernels.h"
+
+enum { VO_MEL_HOP = 160, VO_MEL_WINDOW = 400, VO_MEL_BINS = 201, VO_MEL_FRAMES_PER_SECOND = 100 };
+
+/* Filter bank in sparse form. Immutable. */
+typedef struct vo_mel vo_mel;
+vo_mel *vo_mel_create(int n_mels, vo_error *err);
+void vo_mel_destroy(vo_mel *mel);
+int vo_mel_count(const vo_mel *mel);
+
+/* n_samples/160 frames of out[frame][n_mels] (time-major). `pad` zero samples are appended
+ * first (480000 for a whole file, so that out needs (n_samples + pad) / 160 rows). The clamp
+ * runs over everything passed in. pool may be NULL. */
+vo_status vo_mel_compute(const vo_mel *mel, const vo_kernels *kernels, vo_pool *pool,
+                         const float *samples, int64_t n_samples, int64_t pad, float *out,
+                         vo_error *err);
+
+/* The dense filter bank [n_mels][201], for tests: fresh memory (vo_free). */
+float *vo_mel_filters(int n_mels);
+
+#endif

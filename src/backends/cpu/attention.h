@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Attention over heads and batch, split over threads.
+ */
+#ifndef VO_BACKENDS_CPU_ATTENTION_H
+#define VO_BACKENDS_CPU_ATTENTION_H
+
+#include "base/pool.h"
+#include "kernels/kernels.h"
+
+/* Every position sees every other (encoder). q, k, v, out: [batch*t][heads*hd] with row strides. */
+typedef struct vo_attend_full {
+    int64_t batch, t, heads, hd;
+    float scale;
+    const float *q, *k, *v;
+    int64_t ldq, ldk, ldv;
+    float *out;
+    int64_t ldo;
+} vo_attend_full;
+size_t vo_attend_full_workspace(const vo_kernels *kernels, int threads, int64_t t, int64_t hd);
+void vo_attend_full_run(const vo_attend_full *args, const vo_kernels *kernels, vo_pool *pool,
+                        void *workspace);
+
+/* Queries against caches (decoder, self and cross). Query i belongs to sequence seq[i] and
+ * sees its first len[i] positions. k, v: [heads][slots][hd]; position p of sequence s
+ * lies in slot table[s*max_len + p], or s*max_len + p when table is NULL. */
+typedef struct vo_attend_cached {
+    int64_t rows, heads, hd, slots, max_len;
+    float scale;
+    const float *q;
+    int64_t ldq;
+    const float *k, *v;
+    const int32_t *table, *seq, *len;
+    float *out;
+    int64_t ldo;
+} vo_attend_cached;
+size_t vo_attend_cached_workspace(int threads, int64_t max_len);
+void vo_attend_cached_run(const vo_attend_cached *args, const vo_kernels *kernels, vo_pool *pool,
+                          void *workspace);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef VO_BASE_CLOCK_H
+#define VO_BASE_CLOCK_H
+
+/* Seconds on a monotonic clock with an arbitrary zero. Thread safe. */
+double vo_clock_seconds(void);
+
+/* Largest resident set size of this process so far, in bytes; 0 where unknown. */
+unsigned long long vo_process_peak_rss(void);
+
+#endif

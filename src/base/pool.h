@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A persistent thread pool with one verb: run a function over tiles 0..n-1. The calling
+ * thread works too, so a pool of 1 has no threads at all. Waiting threads spin for some
+ * microseconds, then sleep. The order in which tiles run never changes a result: a tile
+ * owns its output.
+ */
+#ifndef VO_BASE_POOL_H
+#define VO_BASE_POOL_H
+
+#include "base/status.h"
+
+typedef struct vo_pool vo_pool;
+
+/* One tile of work. `thread` is 0..threads-1 and can index per-thread scratch. */
+typedef void (*vo_tile_fn)(void *arg, int64_t tile, int thread);
+
+/* threads <= 0 means vo_cpu_usable_cores(). NULL when threads or memory are short (err says). */
+vo_pool *vo_pool_create(int threads, vo_error *err);
+int vo_pool_threads(const vo_pool *pool);
+
+/* Runs fn for every tile and returns when all are done; allocates nothing. One caller at a
+ * time: calls from several threads queue behind each other. A call from inside a tile runs
+ * its tiles inline. */
+void vo_pool_run(vo_pool *pool, int64_t tiles, vo_tile_fn fn, void *arg);
+void vo_pool_destroy(vo_pool *pool);
+
+/* A mutex and one detached-from-pool worker thread, for the pipelines. */
+typedef struct vo_mutex vo_mutex;
+vo_mutex *vo_mutex_create(void);
+void vo_mutex_lock(vo_mutex *mutex);
+void vo_mutex_unlock(vo_mutex *mutex);
+void vo_mutex_destroy(vo_mutex *mutex);
+
+#endif
