@@ -20,9 +20,10 @@
 #include "base/dtype.h"
 
 enum {
-    VO_SKINNY_ROWS = 8,   /* most rows for the skinny kernels */
-    VO_MAX_NR = 64,       /* no level has wider panels */
+    VO_SKINNY_ROWS = 8, /* most rows for the skinny kernels */
+    VO_MAX_NR = 64,     /* no level has wider panels */
     VO_MAX_MR = 16,
+    VO_ATTEND_KEYS = 168,       /* key block of attend_block: a multiple of every level's mr */
     VO_STFT_SCRATCH = 64 * 1024 /* floats */
 };
 
@@ -30,11 +31,15 @@ typedef struct vo_kernels {
 #define VO_KERNEL(name, args) void(*name) args;
 #include "kernels/kernels.def"
 #undef VO_KERNEL
-    int mr, nr;           /* tile of gemm_*: rows of A, columns of B per panel */
-    int64_t attn_queries; /* best nq for attend_block */
-    int64_t attn_scratch; /* floats of scratch for attend_block with that nq and hd <= 128 */
-    uint32_t flags;       /* the CPU flags this table was made for */
+    int mr, nr;       /* tile of gemm_*: rows of A, columns of B per panel */
+    int attn_queries; /* most queries of one attend_block */
+    uint32_t flags;   /* the CPU flags this table was made for */
 } vo_kernels;
+
+/* Floats of scratch for attend_block. */
+static inline int64_t vo_attend_scratch(const vo_kernels *kernels, int64_t hd) {
+    return kernels->attn_queries * (2 * hd + VO_ATTEND_KEYS + 4);
+}
 
 /* Fills the table for flags (vo_cpu_detect() & mask). flags = 0 gives plain C. */
 void vo_kernels_init(vo_kernels *kernels, uint32_t flags);

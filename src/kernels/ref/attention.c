@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Attention in plain C: softmax(scale q·K^T)·V with every sum in double. One query needs two
+ * passes over the keys when the scores are computed twice instead of stored, so no scratch
+ * limits its length.
+ */
+#include <math.h>
+
+#include "kernels/kernels.h"
+#include "kernels/ref/ref.h"
+
+static double dot(int64_t n, const float *a, const float *b, int64_t stride_b) {
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++) sum += (double)a[i] * (double)b[i * stride_b];
+    return sum;
+}
+
+/* The panel of key t at its first element, stride VO_REF_MR. */
+static const float *key_of(const float *kp, int64_t hd, int64_t t) {
+    return kp + (t / VO_REF_MR) * hd * VO_REF_MR + t % VO_REF_MR;
+}
+
+void vo_ref_attend_block(int64_t nq, int64_t nk, int64_t hd, float scale, const float *q,
+                         int64_t ldq, const float *kp, const float *vp, float *out, int64_t ldo,
+                         float *scratch) {
+    (void)scratch;
+    for (int64_t i = 0; i < nq; i++, q += ldq, out += ldo) {
+        double max = -INFINITY;
+        for (int64_t t = 0; t < nk; t++)
+            max = fmax(max, scale * dot(hd, q, key_of(kp, hd, t), VO_REF_MR));
+        for (int64_t d0 = 0; d0 < hd; d0 += VO_REF_MR) {
+            const float *v = vp + (d0 / VO_REF_MR) * nk * VO_REF_MR;
+            double sums[VO_REF_MR] = {0.0}, total = 0.0;
+            for (int64_t t = 0; t < nk; t++) {
+                double p = exp(scale * dot(hd, q, key_of(kp, hd, t), VO_REF_MR) - max);
+                total += p;
+                for (int j = 0; j < VO_REF_MR; j++) sums[j] += p * v[t * VO_REF_MR + j];
+            }
+            for (int64_t d = d0; d < hd && d < d0 + VO_REF_MR; d++)
+                out[d] = (float)(sums[d - d0] / total);
+        }
+    }
+}
+
+static void attend_row(int64_t len, int64_t hd, float scale, const float *q, const float *k,
+                       const float *v, const int32_t *table, float *out, float *scores) {
+    double max = -INFINITY, total = 0.0;
+    for (int64_t t = 0; t < len; t++) {
+        scores[t] = (float)(scale * dot(hd, q, k + (table ? table[t] : t) * hd, 1));
+        max = fmax(max, scores[t]);
+    }
+    for (int64_t t = 0; t < len; t++) total += exp(scores[t] - max);
+    for (int64_t d = 0; d < hd; d++) {
+        double sum = 0.0;
+        for (int64_t t = 0; t < len; t++)
+            sum += exp(scores[t] - max) * v[(table ? table[t] : t) * hd + d];
+        out[d] = len ? (float)(sum / total) : 0.0f;
+    }
+}
+
+void vo_ref_attend_cached(int64_t nq, int64_t len, int64_t hd, float scale, const float *q,
+                          int64_t ldq, const float *k, const float *v, const int32_t *table,
+                          float *out, int64_t ldo, float *scores) {
+    for (int64_t i = 0; i < nq; i++)
+        attend_row(len, hd, scale, q + i * ldq, k, v, table, out + i * ldo, scores + i * len);
+}
