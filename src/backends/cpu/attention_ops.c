@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The attention ops in terms of attention.h, and the store into a cache.
+ */
+#include "backends/cpu/attention.h"
+#include "backends/cpu/cpu.h"
+
+#include <string.h>
+
+static vo_status prepare_attention(vo_cpu_backend *cpu, vo_array *y, size_t *workspace,
+                                   vo_error *err) {
+    *workspace = vo_attend_full_workspace(&cpu->kernels, vo_pool_threads(cpu->pool), y->attr.window,
+                                          y->attr.heads, y->shape[1] / y->attr.heads);
+    return VO_OK;
+}
+
+static void run_attention(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, void *workspace) {
+    const vo_array *q = y->in[0], *k = y->in[1], *v = y->in[2];
+    vo_attend_full args = {.batch = rows / y->attr.window,
+                           .t = y->attr.window,
+                           .heads = y->attr.heads,
+                           .hd = y->shape[1] / y->attr.heads,
+                           .scale = y->attr.scale,
+                           .q = q->data,
+                           .k = k->data,
+                           .v = v->data,
+                           .ldq = q->row_stride,
+                           .ldk = k->row_stride,
+                           .ldv = v->row_stride,
+                           .out = y->data,
+                           .ldo = y->row_stride};
+    vo_attend_full_run(&args, &cpu->kernels, cpu->pool, workspace);
+}
+
+/* Heads become the slowest dimension, so that one head's keys lie side by side. */
+static void store_tile(vo_cpu_backend *cpu, const vo_array *y, int64_t row0, int64_t rows) {
+    const vo_array *cache = y->in[0], *x = y->in[1];
+    const int32_t *slots = y->in[2]->data;
+    int64_t heads = cache->shape[0], n_slots = cache->shape[1], hd = cache->shape[2];
+    for (int64_t i = row0; i < row0 + rows; i++) {
+        const float *from = (const float *)x->data + i * x->row_stride;
+        if (slots[i] < 0 || slots[i] >= n_slots) continue;
+        for (int64_t h = 0; h < heads; h++)
+            memcpy((float *)cache->data + (h * n_slots + slots[i]) * hd, from + h * hd,
+                   (size_t)hd * sizeof(float));
+    }
+}
+
+static void run_kv_store(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, void *workspace) {
+    vo_cpu_over_rows(cpu, y, rows, y->in[1]->shape[1], store_tile);
+}
+
+static vo_status prepare_cached(vo_cpu_backend *cpu, vo_array *y, size_t *workspace,
+                                vo_error *err) {
+    *workspace = vo_attend_cached_workspace(vo_pool_threads(cpu->pool), y->attr.max_length);
+    return VO_OK;
+}
+
+static void run_cached(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, void *workspace) {
+    const vo_array *q = y->in[0];
+    vo_attend_cached args = {.rows = rows,
+                             .heads = y->attr.heads,
+                             .hd = y->shape[1] / y->attr.heads,
+                             .slots = y->attr.slots,
+                             .max_len = y->attr.max_length,
+                             .scale = y->attr.scale,
+                             .q = q->data,
+                             .ldq = q->row_stride,
+                             .k = y->in[1]->data,
+                             .v = y->in[2]->data,
+                             .seq = y->in[3]->data,
+                             .len = y->in[4]->data,
+                             .table = y->in[5] ? y->in[5]->data : NULL,
+                             .out = y->data,
+                             .ldo = y->row_stride};
+    vo_attend_cached_run(&args, &cpu->kernels, cpu->pool, workspace);
+}
+
+const vo_cpu_op vo_cpu_attention = {prepare_attention, run_attention};
+const vo_cpu_op vo_cpu_kv_store = {NULL, run_kv_store};
+const vo_cpu_op vo_cpu_attention_cached = {prepare_cached, run_cached};

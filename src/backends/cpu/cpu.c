@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The backend object, its table of ops, and the two forms a weight can take on a CPU: packed
+ * panels for products, plain f32 for everything else.
+ */
+#include "backends/cpu/cpu.h"
+
+#include "backends/cpu/matmul.h"
+#include "base/memory.h"
+
+static const vo_cpu_op *const ops[VO_OP_COUNT] = {
+#define VO_OP(name, donor) [VO_OP_##name] = &vo_cpu_##name,
+#include "tensor/ops.def"
+#undef VO_OP
+};
+
+static vo_status cpu_prepare(vo_backend *backend, vo_array *node, size_t *workspace,
+                             vo_error *err) {
+    *workspace = 0;
+    if (!ops[node->op])
+        return vo_fail(err, VO_ERR_UNSUPPORTED, "%s has no CPU version", vo_op_name(node->op));
+    if (!ops[node->op]->prepare) return VO_OK;
+    return ops[node->op]->prepare((vo_cpu_backend *)backend, node, workspace, err);
+}
+
+static void cpu_run(vo_backend *backend, const vo_array *node, const int64_t params[VO_PARAM_COUNT],
+                    void *workspace) {
+    int64_t rows = vo_array_rows(node, params);
+    /* A store into a cache has the cache's shape; its rows are those of what is stored. */
+    if (node->op == VO_OP_kv_store) rows = vo_array_rows(node->in[1], params);
+    if (rows > 0) ops[node->op]->run((vo_cpu_backend *)backend, node, rows, workspace);
+}
+
+static void cpu_destroy(vo_backend *backend) {
+    vo_cpu_backend *cpu = (vo_cpu_backend *)backend;
+    if (!cpu) return;
+    vo_pool_destroy(cpu->pool);
+    vo_free(cpu);
+}
+
+static const vo_backend_vtable cpu_vtable = {"cpu", cpu_prepare, cpu_run, cpu_destroy};
+
+vo_status vo_cpu_backend_create(int threads, uint32_t cpu_mask, vo_backend **backend,
+                                vo_error *err) {
+    vo_cpu_backend *cpu = vo_alloc(sizeof *cpu);
+    if (!cpu) return vo_fail(err, VO_ERR_MEMORY, "no memory for the CPU backend");
+    cpu->base.vtable = &cpu_vtable;
+    vo_kernels_init(&cpu->kernels, vo_cpu_detect() & cpu_mask);
+    vo_error why = {0};
+    cpu->pool = vo_pool_create(threads, &why);
+    if (!cpu->pool) {
+        cpu_destroy(&cpu->base);
+        return vo_fail(err, why.status, "%s", why.message);
+    }
+    *backend = &cpu->base;
+    return VO_OK;
+}
+
+static vo_status make_packed(void *user, const vo_view *view, void **prepared, vo_error *err) {
+    vo_cpu_backend *cpu = user;
+    vo_packed *packed = vo_alloc(sizeof *packed);
+    if (!packed) return vo_fail(err, VO_ERR_MEMORY, "no memory for weights");
+    vo_status status = vo_packed_create(packed, &cpu->kernels, cpu->pool, view, err);
+    if (status != VO_OK) {
+        vo_free(packed);
+        return status;
+    }
+    *prepared = packed;
+    return VO_OK;
+}
+
+static void destroy_packed(void *prepared) {
+    vo_packed_destroy(prepared);
+    vo_free(prepared);
+}
+
+vo_status vo_cpu_prepare_packed(vo_cpu_backend *cpu, vo_array *weight, vo_error *err) {
+    return vo_weight_prepare(weight->weight, weight->stream, make_packed, destroy_packed, cpu,
+                             &weight->prepared, err);
+}
+
+static vo_status make_f32(void *user, const vo_view *view, void **prepared, vo_error *err) {
+    int64_t rows = view->rank ? view->shape[0] : 1, columns = 1;
+    for (int i = 1; i < view->rank; i++) columns *= view->shape[i];
+    if (view->rank == 1) columns = rows, rows = 1;
+    float *data = vo_alloc_array((size_t)(rows * columns), sizeof *data);
+    if (!data) return vo_fail(err, VO_ERR_MEMORY, "no memory for weights");
+    vo_status status = vo_dequantize_rows(view, 0, rows, data, err);
+    if (status != VO_OK)
+        vo_free(data);
+    else
+        *prepared = data;
+    return status;
+}
+
+vo_status vo_cpu_prepare_f32(vo_cpu_backend *cpu, vo_array *weight, vo_error *err) {
+    return vo_weight_prepare(weight->weight, weight->stream, make_f32, vo_free, cpu,
+                             &weight->prepared, err);
+}
+
+typedef struct over_rows {
+    vo_cpu_backend *cpu;
+    const vo_array *node;
+    int64_t rows, tile;
+    vo_rows_fn fn;
+} over_rows;
+
+static void run_tile(void *arg, int64_t tile, int thread) {
+    const over_rows *o = arg;
+    int64_t row0 = tile * o->tile;
+    o->fn(o->cpu, o->node, row0, o->rows - row0 < o->tile ? o->rows - row0 : o->tile);
+}
+
+void vo_cpu_over_rows(vo_cpu_backend *cpu, const vo_array *node, int64_t rows, int64_t columns,
+                      vo_rows_fn fn) {
+    int64_t tile = columns >= 16384 ? 1 : 16384 / (columns > 0 ? columns : 1);
+    if (rows <= tile) {
+        fn(cpu, node, 0, rows);
+        return;
+    }
+    over_rows o = {cpu, node, rows, tile, fn};
+    vo_pool_run(cpu->pool, (rows + tile - 1) / tile, run_tile, &o);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The one table of backends that are linked in.
+ */
+#include "backends/registry.h"
+
+#include "backends/cpu/cpu.h"
+
+vo_status vo_runtime_create(int threads, uint32_t cpu_mask, vo_runtime *runtime, vo_error *err) {
+    *runtime = (vo_runtime){{0}};
+    return vo_cpu_backend_create(threads, cpu_mask, &runtime->streams[VO_STREAM_CPU], err);
+}
+
+void vo_runtime_destroy(vo_runtime *runtime) {
+    for (int s = 0; s < VO_STREAM_COUNT; s++)
+        if (runtime->streams[s]) runtime->streams[s]->vtable->destroy(runtime->streams[s]);
+    *runtime = (vo_runtime){{0}};
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From a recording to a plan: count uses, fuse, let results take over dying inputs, place the
+ * rest in one arena by life time, resolve addresses, let backends prepare weights. The
+ * order of execution is the order of recording.
+ */
+#include "base/memory.h"
+#include "tensor/plan_internal.h"
+
+#include <string.h>
+
+static void count_uses(vo_graph *graph, vo_array *const *outputs, int n_outputs) {
+    for (vo_array *a = vo_graph_first(graph); a; a = a->next) a->uses = 0;
+    for (vo_array *a = vo_graph_first(graph); a; a = a->next)
+        for (int i = 0; i < a->n_in; i++)
+            if (a->in[i]) a->in[i]->uses++;
+    for (int i = 0; i < n_outputs; i++) outputs[i]->uses++;
+}
+
+static bool is_leaf(const vo_array *a) {
+    return a->op == VO_OP_WEIGHT || a->op == VO_OP_INPUT || a->op == VO_OP_STATE;
+}
+static bool is_dead(const vo_array *a) {
+    return a->op == VO_OP_VIEW && a->n_in == 0;
+}
+
+/* The array that owns the memory behind a. */
+static vo_array *root(vo_array *a) {
+    while (a->base != a) a = a->base;
+    return a;
+}
+
+/* Life time of each root: the last index at which anything in its memory is read. */
+static void find_last_uses(vo_graph *graph, int *last, vo_array *const *outputs, int n_outputs) {
+    size_t n = vo_graph_count(graph);
+    for (size_t i = 0; i < n; i++) last[i] = -1;
+    for (vo_array *a = vo_graph_first(graph); a; a = a->next) {
+        if (is_dead(a)) continue;
+        if (last[root(a)->index] < a->index) last[root(a)->index] = a->index;
+        for (int i = 0; i < a->n_in; i++)
+            if (a->in[i] && last[root(a->in[i])->index] < a->index)
+                last[root(a->in[i])->index] = a->index;
+    }
+    for (int i = 0; i < n_outputs; i++) last[root(outputs[i])->index] = (int)n;
+}
+
+/* Views share their input's memory; an op may write over an input that dies with it. */
+static void share_memory(vo_graph *graph, int *last, vo_array *const *outputs, int n_outputs) {
+    for (vo_array *a = vo_graph_first(graph); a; a = a->next)
+        if (a->op == VO_OP_VIEW && a->n_in)
+            a->base = a->in[0];
+        else if (a->op == VO_OP_kv_store)
+            a->base = a->in[0];
+    find_last_uses(graph, last, outputs, n_outputs);
+    for (vo_array *a = vo_graph_first(graph); a; a = a->next) {
+        int d = is_leaf(a) || a->base != a ? -1 : vo_op_donor(a->op);
+        if (d < 0 || d >= a->n_in || !a->in[d]) continue;
+        vo_array *donor = a->in[d], *owner = root(donor);
+        bool whole = !is_leaf(owner) && donor->row_stride == a->row_stride && donor->offset == 0 &&
+                     owner->shape[0] == a->shape[0] &&
+                     vo_array_columns(owner) == vo_array_columns(a) && donor->op != VO_OP_VIEW;
+        if (!whole || last[owner->index] != a->index) continue;
+        /* The other operands must not live in that memory. */
+        bool clash = false;
+        for (int i = 0; i < a->n_in; i++)
+            if (i != d && a->in[i] && root(a->in[i]) == owner) clash = true;
+        if (clash) continue;
+        int end = last[a->index];
+        a->base = donor;
+        if (last[owner->index] < end) last[owner->index] = end;
+    }
+}
+
+static bool array_bytes(const vo_array *a, size_t *bytes) {
+    size_t n = (size_t)a->shape[0];
+    return vo_mul_size(n, (size_t)a->row_stride, &n) && vo_mul_size(n, 4, &n) &&
+           vo_add_size(n, VO_ALIGN - 1, &n) && ((*bytes = n / VO_ALIGN * VO_ALIGN), true);
+}
+
+/* First fit over life times: an array goes to the lowest address at which no array that
+ * is alive at the same time lies. Quadratic in the number of nodes, which is small. */
+static vo_status place(vo_plan *plan, const int *last, vo_error *err) {
+    size_t n = vo_graph_count(plan->graph), placed = 0, total = 0, naive = 0;
+    vo_array **order = vo_alloc_array(n, sizeof *order);
+    if (!order) return vo_fail(err, VO_ERR_MEMORY, "no memory to plan %zu ops", n);
+    for (vo_array *a = vo_graph_first(plan->graph); a; a = a->next) {
+        size_t bytes, at = 0;
+        if (a->base != a || is_dead(a) || a->op == VO_OP_WEIGHT || a->op == VO_OP_STATE) continue;
+        if (!array_bytes(a, &bytes)) {
+            vo_free(order);
+            return vo_fail(err, VO_ERR_LIMIT, "%s: an intermediate result is too large",
+                           vo_op_name(a->op));
+        }
+        /* Inputs are written before the run: they are alive from the start, and for ever. */
+        int begin = a->op == VO_OP_INPUT ? -1 : a->index;
+        for (bool moved = true; moved;) {
+            moved = false;
+            for (size_t i = 0; i < placed; i++) {
+                const vo_array *b = order[i];
+                size_t b_bytes = 0;
+                array_bytes(b, &b_bytes);
+                bool alive = b->op == VO_OP_INPUT || begin < 0 || last[b->index] >= begin;
+                if (alive && at < b->offset + b_bytes && b->offset < at + bytes) {
+                    at = b->offset + b_bytes;
+                    moved = true;
+                }
+            }
+        }
+        a->offset = at;
+        order[placed++] = a;
+        naive += bytes;
+        if (total < at + bytes) total = at + bytes;
+    }
+    vo_free(order);
+    plan->stats.arena_bytes = total;
+    plan->stats.naive_bytes = naive;
+    plan->arena = vo_alloc_uninitialized(total);
+    if (!plan->arena)
+        return vo_fail(err, VO_ERR_MEMORY, "no memory for %zu bytes of activations", total);
+    return VO_OK;
+}
+
+static void resolve(vo_plan *plan) {
+    for (vo_array *a = vo_graph_first(plan->graph); a; a = a->next) {
+        if (is_dead(a) || a->op == VO_OP_WEIGHT) continue;
+        if (a->op == VO_OP_STATE)
+            a->data = vo_buffer_data(a->buffer);
+        else if (a->op == VO_OP_VIEW)
+            a->data = (float *)a->in[0]->data + a->offset;
+        else if (a->base != a)
+            a->data = a->base->data;
+        else
+            a->data = plan->arena + a->offset;
+    }
+}
+
+static vo_status prepare(vo_plan *plan, vo_error *err) {
+    size_t workspace = 0;
+    for (vo_array *a = vo_graph_first(plan->graph); a; a = a->next) {
+        if (is_leaf(a) || a->op == VO_OP_VIEW) continue;
+        vo_backend *backend = plan->runtime.streams[a->stream];
+        if (!backend)
+            return vo_fail(err, VO_ERR_UNSUPPORTED, "%s: this build has no such stream",
+                           vo_op_name(a->op));
+        size_t need = 0;
+        vo_status status = backend->vtable->prepare(backend, a, &need, err);
+        if (status != VO_OK) return status;
+        if (need > workspace) workspace = need;
+        plan->steps[plan->n_steps++] = a;
+    }
+    plan->stats.executed = plan->n_steps;
+    plan->stats.workspace_bytes = workspace;
+    plan->workspace = vo_alloc_uninitialized(workspace);
+    if (!plan->workspace)
+        return vo_fail(err, VO_ERR_MEMORY, "no memory for %zu bytes of workspace", workspace);
+    return VO_OK;
+}
+
+/* The smallest capacity over all arrays that a parameter sizes. */
+static void find_limits(vo_plan *plan) {
+    for (int p = 0; p < VO_PARAM_COUNT; p++) plan->limit[p] = INT64_MAX;
+    for (vo_array *a = vo_graph_first(plan->graph); a; a = a->next) {
+        if (a->rows_param < 0 || a->rows_unit <= 0) continue;
+        int64_t limit = a->shape[0] / a->rows_unit;
+        if (limit < plan->limit[a->rows_param]) plan->limit[a->rows_param] = limit;
+    }
+}
+
+vo_status vo_plan_create(const vo_runtime *runtime, vo_graph *graph, vo_array *const *outputs,
+                         int n_outputs, vo_plan_params params, vo_plan **out, vo_error *err) {
+    vo_status status = vo_graph_status(graph, err);
+    size_t n = vo_graph_count(graph);
+    vo_plan *plan = status == VO_OK ? vo_alloc(sizeof *plan) : NULL;
+    int *last = plan ? vo_alloc_array(n, sizeof *last) : NULL;
+    if (plan) plan->steps = vo_alloc_array(n, sizeof(vo_array *));
+    if (!plan || !last || !plan->steps) {
+        if (status == VO_OK) status = vo_fail(err, VO_ERR_MEMORY, "no memory for a plan");
+        if (plan) vo_free(plan->steps);
+        vo_free(plan);
+        vo_free(last);
+        vo_graph_destroy(graph);
+        return status;
+    }
+    plan->graph = graph;
+    plan->runtime = *runtime;
+    for (int i = 0; i < n_outputs; i++)
+        if (!outputs[i]) status = vo_fail(err, VO_ERR_ARGUMENT, "an output of the plan is missing");
+    if (status == VO_OK) {
+        count_uses(graph, outputs, n_outputs);
+        for (vo_array *a = vo_graph_first(graph); a; a = a->next)
+            plan->stats.recorded += !is_leaf(a) && a->op != VO_OP_VIEW;
+        if (!params.no_fusion) vo_fuse(graph, outputs, n_outputs);
+        share_memory(graph, last, outputs, n_outputs);
+        find_limits(plan);
+        status = place(plan, last, err);
+    }
+    if (status == VO_OK) {
+        resolve(plan);
+        status = prepare(plan, err);
+    }
+    vo_free(last);
+    if (status != VO_OK)
+        vo_plan_destroy(plan);
+    else
+        *out = plan;
+    return status;
+}
+
+void vo_plan_destroy(vo_plan *plan) {
+    if (!plan) return;
+    vo_graph_destroy(plan->graph);
+    vo_free(plan->steps);
+    vo_free(plan->arena);
+    vo_free(plan->workspace);
+    vo_free(plan);
+}
+
+void *vo_plan_data(const vo_plan *plan, const vo_array *array) {
+    return array->data;
+}
+vo_plan_stats vo_plan_get_stats(const vo_plan *plan) {
+    return plan->stats;
+}
