@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Whisper (Radford et al. 2022): an encoder over log-mel windows and a decoder over text
+ * tokens. The model is immutable and shared; a state is one mutable set of caches and plans
+ * and belongs to one thread at a time. docs/models/whisper.md describes the network.
+ */
+#ifndef VO_MODELS_WHISPER_WHISPER_H
+#define VO_MODELS_WHISPER_WHISPER_H
+
+#include "formats/format.h"
+#include "nn/kv.h"
+#include "nn/nn.h"
+#include "tensor/plan.h"
+
+/* Sizes, all read from the file. */
+typedef struct vo_whisper_dims {
+    int n_mels, n_audio_ctx, n_audio_state, n_audio_head, n_audio_layer;
+    int n_vocab, n_text_ctx, n_text_state, n_text_head, n_text_layer;
+} vo_whisper_dims;
+
+enum { VO_WHISPER_MAX_LAYERS = 64 };
+
+typedef struct vo_whisper_attention {
+    vo_nn_norm norm;
+    vo_nn_linear query; /* cross-attention only: [d, d] */
+    vo_nn_linear qkv;   /* self: query, key, value stacked [3d, d]; cross: key, value [2d, d] */
+    vo_nn_linear out;   /* [d, d] */
+} vo_whisper_attention;
+
+typedef struct vo_whisper_block {
+    vo_whisper_attention self, cross; /* cross: decoder only */
+    vo_nn_norm mlp_norm;
+    vo_nn_mlp mlp;
+} vo_whisper_block;
+
+typedef struct vo_whisper {
+    vo_whisper_dims dims;
+    vo_nn_conv conv1, conv2;    /* [d, 3, n_mels], [d, 3, d] */
+    vo_weight *audio_positions; /* [n_audio_ctx, d] */
+    vo_nn_norm audio_norm;      /* after the last encoder block */
+    vo_weight *token_embedding; /* [n_vocab, d], also the output matrix */
+    vo_weight *text_positions;  /* [n_text_ctx, d] */
+    vo_nn_norm text_norm;
+    vo_whisper_block *encoder, *decoder; /* [n_audio_layer], [n_text_layer] */
+    vo_weights *file;                    /* owned: views point into its maps */
+    vo_weight **all;                     /* every weight, for destruction */
+    int n_all;
+} vo_whisper;
+
+/* Loads a model of any supported layout. Takes `weights` over, also on failure. */
+vo_status vo_whisper_load(vo_weights *weights, vo_whisper **model, vo_error *err);
+void vo_whisper_destroy(vo_whisper *model);
+
+/* forward.c: records the network. mel [windows * 2 * n_audio_ctx, n_mels] -> [windows *
+ * n_audio_ctx, d] */
+vo_array *vo_whisper_encoder(vo_graph *graph, const vo_whisper *model, vo_array *mel);
+
+/* What the decoder reads besides tokens. */
+typedef struct vo_whisper_text_inputs {
+    vo_array *tokens, *positions;    /* int32 [n] */
+    vo_array *slots;                 /* int32 [n]: where each token's key and value go */
+    vo_array *row, *length;          /* int32 [n]: cache row, and positions that it sees */
+    vo_array *window, *audio_length; /* int32 [n]: audio window, and frames that it sees */
+    vo_array *table;                 /* int32: the self cache's slot table */
+    vo_array *picked;                /* int32 [m]: which of the n get logits */
+    int64_t max_length;
+} vo_whisper_text_inputs;
+/* -> logits [m, n_vocab] */
+vo_array *vo_whisper_decoder(vo_graph *graph, const vo_whisper *model, vo_kv *self, vo_kv *cross,
+                             const vo_whisper_text_inputs *in);
+/* Keys and values of every decoder layer for audio [windows * n_audio_ctx, d], stored at slots
+ * int32; outputs[2 * layer], [2 * layer + 1] are the written caches. */
+void vo_whisper_cross_store(vo_graph *graph, const vo_whisper *model, vo_kv *cross, vo_array *audio,
+                            vo_array *slots, vo_array **outputs);
+
+/* ---- one mutable set of caches and plans ---------------------------------------------------- */
+
+typedef struct vo_whisper_state vo_whisper_state;
+
+typedef struct vo_whisper_state_params {
+    int rows;    /* token sequences at once: beams or samples */
+    int windows; /* audio windows held at once */
+} vo_whisper_state_params;
+
+vo_status vo_whisper_state_create(const vo_whisper *model, const vo_runtime *runtime,
+                                  vo_whisper_state_params params, vo_whisper_state **state,
+                                  vo_error *err);
+void vo_whisper_state_destroy(vo_whisper_state *state);
+
+/* Where to write one window of mel, [2 * n_audio_ctx][n_mels], before encoding. */
+float *vo_whisper_mel(vo_whisper_state *state);
+/* Encodes that window and stores its keys and values as audio window `window`. */
+vo_status vo_whisper_encode(vo_whisper_state *state, int window, vo_error *err);
+/* The encoder's output of the last vo_whisper_encode: [n_audio_ctx][d], borrowed. */
+const float *vo_whisper_audio(const vo_whisper_state *state);
+
+/* Tokens to append to a row that listens to an audio window. */
+typedef struct vo_whisper_feed {
+    int row, window;
+    int n_tokens;
+    const int32_t *tokens; /* checked against the vocabulary */
+} vo_whisper_feed;
+/* Runs the decoder; (*logits)[i] is [n_vocab] after the last token of feeds[i], borrowed until
+ * the next call. Allocates nothing after the first call of each kind. */
+vo_status vo_whisper_step(vo_whisper_state *state, const vo_whisper_feed *feeds, int n_feeds,
+                          float *const **logits, vo_error *err);
+vo_kv *vo_whisper_cache(vo_whisper_state *state); /* rows: fork, truncate */
+
+#endif
