@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * vocis: a local voice engine. The whole public API.
+ *
+ *     vocis_error err = {0};
+ *     vocis_engine *engine;
+ *     vocis_model *model;
+ *     vocis_session *session;
+ *     vocis_result *result;
+ *     vocis_engine_create(vocis_engine_default_params(), &engine, &err);
+ *     vocis_model_open(engine, "base", vocis_model_default_params(), &model, &err);
+ *     vocis_session_create(model, vocis_session_default_params(), &session, &err);
+ *     vocis_transcribe_file(session, "speech.wav", vocis_transcribe_default_params(), &result, &err);
+ *     puts(vocis_result_text(result));
+ *
+ * An engine owns threads and kernels. A model is immutable and may serve any number of sessions
+ * on any threads. A session is mutable and belongs to one thread at a time. Destroy in the
+ * opposite order: results and sessions, then models, then the engine; every destroy accepts NULL.
+ *
+ * Errors: functions that can fail return a vocis_status and fill an optional vocis_error with one
+ * sentence for a person. An err that already holds a failure is left alone, so set it to {0}
+ * first. Nothing here prints, exits, or reads the environment (vocis_model_find and
+ * vocis_model_open excepted: they honour HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN,
+ * HF_HUB_OFFLINE, VOCIS_CACHE and XDG_CACHE_HOME). Text is UTF-8 everywhere; samples are mono
+ * float in [-1, 1] at VOCIS_SAMPLE_RATE; times are seconds.
+ */
+#ifndef VOCIS_H
+#define VOCIS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define VOCIS_API
+#elif defined(__GNUC__)
+#define VOCIS_API __attribute__((visibility("default")))
+#else
+#define VOCIS_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define VOCIS_SAMPLE_RATE 16000
+
+typedef struct vocis_engine vocis_engine;
+typedef struct vocis_model vocis_model;
+typedef struct vocis_session vocis_session;
+typedef struct vocis_result vocis_result;
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+typedef enum vocis_status {
+    VOCIS_OK = 0,
+    VOCIS_ERR_ARGUMENT,    /* the caller asked for something impossible */
+    VOCIS_ERR_MEMORY,      /* out of memory */
+    VOCIS_ERR_IO,          /* the operating system refused a read or a write */
+    VOCIS_ERR_FORMAT,      /* a file's content is damaged or hostile */
+    VOCIS_ERR_UNSUPPORTED, /* well-formed, but nothing here handles it */
+    VOCIS_ERR_NOT_FOUND,   /* no such file, model or name */
+    VOCIS_ERR_NETWORK,     /* a download failed */
+    VOCIS_ERR_LIMIT,       /* a stated limit was exceeded */
+    VOCIS_ERR_ABORTED,     /* a callback asked to stop */
+    VOCIS_ERR_INTERNAL     /* a mistake in vocis */
+} vocis_status;
+
+typedef struct vocis_error {
+    vocis_status status;
+    char message[480];
+} vocis_error;
+
+/* A short name such as "damaged file"; static storage, never NULL. */
+VOCIS_API const char *vocis_status_name(vocis_status status);
+/* "0.1.0"; static storage. */
+VOCIS_API const char *vocis_version(void);
+
+typedef enum vocis_log_level {
+    VOCIS_LOG_DEBUG,
+    VOCIS_LOG_INFO,
+    VOCIS_LOG_WARN,
+    VOCIS_LOG_ERROR
+} vocis_log_level;
+/* One line without newline; may be called from several threads at once. */
+typedef void (*vocis_log_fn)(void *user, vocis_log_level level, const char *line);
+
+/* ---- engine ---------------------------------------------------------------------------------- */
+
+typedef struct vocis_engine_params {
+    int threads;     /* 0: physical cores that this process may use (affinity, cgroup quota) */
+    const char *cpu; /* highest instruction-set level: "c", "avx2", "avx512", "neon", ...; NULL: all */
+    vocis_log_fn log; /* NULL: silent */
+    void *log_user;
+    vocis_log_level log_level;
+} vocis_engine_params;
+VOCIS_API vocis_engine_params vocis_engine_default_params(void);
+VOCIS_API vocis_status vocis_engine_create(vocis_engine_params params, vocis_engine **engine,
+                                           vocis_error *err);
+VOCIS_API void vocis_engine_destroy(vocis_engine *engine);
+VOCIS_API int vocis_engine_threads(const vocis_engine *engine);
+/* The instruction sets in use, e.g. "avx2 avx512"; lives as long as the engine. */
+VOCIS_API const char *vocis_engine_cpu(const vocis_engine *engine);
+
+/* Process-wide memory handed out by the library, in bytes. Thread safe. */
+typedef struct vocis_memory {
+    size_t active_bytes;
+    size_t peak_bytes;
+    uint64_t allocations; /* number of allocations so far */
+} vocis_memory;
+VOCIS_API vocis_memory vocis_memory_get(void);
+
+/* ---- models ---------------------------------------------------------------------------------- */
+
+/* Download progress; total is 0 while unknown. Return false to stop: what is there is kept. */
+typedef bool (*vocis_download_fn)(void *user, const char *file, int64_t done, int64_t total);
+
+typedef struct vocis_model_params {
+    const char *cache_dir; /* NULL: $VOCIS_CACHE, else $XDG_CACHE_HOME/vocis, else ~/.cache/vocis */
+    bool offline;          /* never download */
+    vocis_download_fn progress;
+    void *progress_user;
+} vocis_model_params;
+VOCIS_API vocis_model_params vocis_model_default_params(void);
+
+/* Makes sure that a model is on disk. name: a path that exists, a name of the table (below), or
+ * "owner/repo" of the Hugging Face hub. *path is fresh memory: vocis_free. engine may be NULL. */
+VOCIS_API vocis_status vocis_model_find(vocis_engine *engine, const char *name,
+                                        vocis_model_params params, char **path, vocis_error *err);
+/* Opens a speech model, fetching it first when it has to. Reads CTranslate2, safetensors of Hugging
+ * Face and MLX, and whisper.cpp's ggml files; recognised by content. */
+VOCIS_API vocis_status vocis_model_open(vocis_engine *engine, const char *name,
+                                        vocis_model_params params, vocis_model **model,
+                                        vocis_error *err);
+VOCIS_API void vocis_model_destroy(vocis_model *model);
+
+/* Facts of a model file as a JSON object (sizes, layout, dtypes, tensors when `tensors`), without
+ * loading it. *json is fresh memory: vocis_free. */
+VOCIS_API vocis_status vocis_model_inspect(const char *path, bool tensors, char **json,
+                                           vocis_error *err);
+
+/* One entry of the built-in table of models; static storage. */
+typedef struct vocis_known_model {
+    const char *name, *family, *repo, *licence, *description;
+    int64_t bytes;
+} vocis_known_model;
+VOCIS_API int vocis_known_model_count(void);
+VOCIS_API vocis_status vocis_known_model_get(int index, vocis_known_model *out);
+/* Where it lies on disk (fresh memory: vocis_free), or NULL when it is not there. */
+VOCIS_API char *vocis_known_model_path(const char *name, const char *cache_dir);
+
+/* Languages a multilingual model may know: "en", "english"; NULL out of range. Static storage. */
+VOCIS_API int vocis_language_count(void);
+VOCIS_API const char *vocis_language_code(int index);
+VOCIS_API const char *vocis_language_name(int index);
+
+/* ---- sessions -------------------------------------------------------------------------------- */
+
+typedef struct vocis_session_params {
+    int max_sequences; /* most beams or samples per window: bounds the memory of caches */
+} vocis_session_params;
+VOCIS_API vocis_session_params vocis_session_default_params(void);
+VOCIS_API vocis_status vocis_session_create(vocis_model *model, vocis_session_params params,
+                                            vocis_session **session, vocis_error *err);
+VOCIS_API void vocis_session_destroy(vocis_session *session);
+
+/* ---- transcription --------------------------------------------------------------------------- */
+
+/* One piece of text with its times. Strings and arrays belong to the result. */
+typedef struct vocis_segment {
+    int id;
+    double start, end; /* seconds from the beginning of the input */
+    const char *text;  /* with the leading space the model gave it */
+    const int32_t *tokens;
+    const float *token_logprobs; /* [n_tokens] natural logarithms */
+    int n_tokens;
+    int64_t seek; /* first frame (10 ms) of the window it was decoded in */
+    float temperature, avg_logprob, compression_ratio, no_speech_prob;
+} vocis_segment;
+
+typedef enum vocis_task { VOCIS_TRANSCRIBE, VOCIS_TRANSLATE } vocis_task;
+
+/* Called for each finished segment, in order, on the calling thread. */
+typedef void (*vocis_segment_fn)(void *user, const vocis_segment *segment);
+/* Seconds of audio that are done, and in all. */
+typedef void (*vocis_progress_fn)(void *user, double done, double total);
+/* Polled between model steps; return true to stop with VOCIS_ERR_ABORTED. */
+typedef bool (*vocis_abort_fn)(void *user);
+/* Something about the input that did not stop the work, one sentence. */
+typedef void (*vocis_warning_fn)(void *user, const char *sentence);
+
+/* Names and meaning are those of openai-whisper's transcribe(). */
+typedef struct vocis_transcribe_params {
+    const char *language; /* code or name; NULL: detect from the first 30 s */
+    vocis_task task;
+    float temperature;           /* first temperature: 0 */
+    float temperature_increment; /* added on fallback up to 1.0; 0: no fallback. 0.2 */
+    int best_of;                 /* samples when temperature > 0: 5 */
+    int beam_size;               /* beams when temperature == 0; 1 is greedy: 5 */
+    float patience;              /* 1.0 */
+    float length_penalty;        /* NaN: plain average of log-probabilities */
+    const char *suppress_tokens; /* "-1": non-speech symbols; comma-separated ids; "": none */
+    bool suppress_blank;         /* true */
+    const char *initial_prompt;  /* NULL: none */
+    bool carry_initial_prompt;   /* repeat it before every window: false */
+    const char *prefix;          /* forced beginning of the first window's text; NULL: none */
+    bool condition_on_previous_text;    /* true */
+    float compression_ratio_threshold;  /* above: try the next temperature; NaN: off. 2.4 */
+    float logprob_threshold;            /* below: try the next temperature; NaN: off. -1 */
+    float no_speech_threshold;          /* above, with a low log-probability: silence; NaN: off. 0.6 */
+    bool without_timestamps;            /* false */
+    float max_initial_timestamp;        /* seconds; 1.0 */
+    const double *clip_timestamps;      /* start, end, start, end ... in seconds; NULL: all */
+    int n_clip_timestamps;
+    int max_tokens; /* most tokens per window; 0: half the text context (224) */
+    uint64_t seed;  /* for sampling: 0 */
+    vocis_segment_fn on_segment;
+    vocis_progress_fn on_progress;
+    vocis_abort_fn on_abort;
+    vocis_warning_fn on_warning;
+    void *user; /* handed to all four */
+} vocis_transcribe_params;
+VOCIS_API vocis_transcribe_params vocis_transcribe_default_params(void);
+
+/* samples: [n_samples]; not kept. On VOCIS_ERR_ABORTED and on a failure midway *result holds what
+ * was done until then (or NULL if nothing was). */
+VOCIS_API vocis_status vocis_transcribe(vocis_session *session, const float *samples,
+                                        int64_t n_samples, vocis_transcribe_params params,
+                                        vocis_result **result, vocis_error *err);
+
+/* How audio is read. */
+typedef struct vocis_audio_params {
+    int raw_rate;           /* > 0: headerless PCM at this rate */
+    int raw_channels;       /* interleaved; 1 */
+    const char *raw_format; /* "s16le", "f32le", "s32le", "u8" */
+    double max_seconds;     /* refuse longer inputs; 0: 48 hours */
+    int channel;            /* -1: mix all; else only this one (0 is the first) */
+} vocis_audio_params;
+VOCIS_API vocis_audio_params vocis_audio_default_params(void);
+
+/* Decoded audio: mono at VOCIS_SAMPLE_RATE. */
+typedef struct vocis_audio {
+    float *samples; /* [n_samples] */
+    int64_t n_samples;
+    double duration; /* seconds */
+    int source_rate, source_channels;
+    char format[32];
+    char warning[200]; /* "" or what is wrong with the file though it was read */
+} vocis_audio;
+/* Any file that libsndfile reads, by content; everything else through ffmpeg if it is installed. */
+VOCIS_API vocis_status vocis_audio_load(const char *path, vocis_audio_params params,
+                                        vocis_audio *audio, vocis_error *err);
+/* Bytes of an encoded or raw stream; read returns their number, 0 at the end, -1 on failure. */
+typedef int64_t (*vocis_read_fn)(void *user, void *data, size_t size);
+VOCIS_API vocis_status vocis_audio_load_stream(vocis_read_fn read, void *user, const char *name,
+                                               vocis_audio_params params, vocis_audio *audio,
+                                               vocis_error *err);
+VOCIS_API void vocis_audio_free(vocis_audio *audio);
+
+VOCIS_API vocis_status vocis_transcribe_file(vocis_session *session, const char *path,
+                                             vocis_transcribe_params params, vocis_result **result,
+                                             vocis_error *err);
+/* Samples by callback: it writes up to `size` of them and returns how many, 0 at the end, -1 on
+ * failure. */
+typedef int64_t (*vocis_pull_fn)(void *user, float *samples, int64_t size);
+VOCIS_API vocis_status vocis_transcribe_pull(vocis_session *session, vocis_pull_fn pull,
+                                             void *pull_user, vocis_transcribe_params params,
+                                             vocis_result **result, vocis_error *err);
+
+/* Language of the first 30 s. probabilities: [vocis_language_count()] or NULL. *best is an index. */
+VOCIS_API vocis_status vocis_detect_language(vocis_session *session, const float *samples,
+                                             int64_t n_samples, float *probabilities, int *best,
+                                             vocis_error *err);
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+VOCIS_API int vocis_result_segment_count(const vocis_result *result);
+/* NULL out of range. Valid until the result is destroyed. */
+VOCIS_API const vocis_segment *vocis_result_segment(const vocis_result *result, int index);
+VOCIS_API const char *vocis_result_text(const vocis_result *result);     /* all segments joined */
+VOCIS_API const char *vocis_result_language(const vocis_result *result); /* "en" */
+/* Probability of that language when it was detected, else 1. */
+VOCIS_API float vocis_result_language_probability(const vocis_result *result);
+VOCIS_API double vocis_result_duration(const vocis_result *result); /* seconds of audio */
+
+/* Where the time went, in seconds, and counts. */
+typedef struct vocis_timings {
+    double total, mel, encode, decode;
+    int windows, fallbacks, steps, tokens;
+} vocis_timings;
+VOCIS_API vocis_timings vocis_result_timings(const vocis_result *result);
+VOCIS_API void vocis_result_destroy(vocis_result *result);
+
+/* ---- writing results ------------------------------------------------------------------------- */
+
+typedef struct vocis_write_params {
+    const char *source;        /* name of the input for JSON; may be NULL */
+    const char *model;         /* name of the model for JSON; may be NULL */
+    bool json_tokens;          /* tokens and their log-probabilities in JSON: true */
+} vocis_write_params;
+VOCIS_API vocis_write_params vocis_write_default_params(void);
+/* format: "txt", "srt", "vtt", "tsv", "json", "csv", "lrc". The document is always valid UTF-8.
+ * *document is fresh NUL-terminated memory: vocis_free. */
+VOCIS_API vocis_status vocis_result_write(const vocis_result *result, const char *format,
+                                          vocis_write_params params, char **document, size_t *size,
+                                          vocis_error *err);
+
+/* ---- text measures --------------------------------------------------------------------------- */
+
+/* Whisper's normaliser: the English one for "en", else the basic one. vocis_free; NULL when memory is
+ * short. */
+VOCIS_API char *vocis_normalize(const char *text, const char *language);
+typedef struct vocis_error_rate {
+    int64_t substitutions, deletions, insertions, reference;
+} vocis_error_rate;
+/* Cheapest edits from reference to hypothesis, over words or (characters) over code points. */
+VOCIS_API vocis_status vocis_compare(const char *reference, const char *hypothesis, bool characters,
+                                     vocis_error_rate *out, vocis_error *err);
+
+/* ---- voice activity -------------------------------------------------------------------------- */
+
+typedef struct vocis_speech_params {
+    float threshold;        /* 0.5 */
+    int min_speech_ms;      /* 250 */
+    int min_silence_ms;     /* 100 */
+    int speech_pad_ms;      /* 30 */
+    float max_speech_seconds; /* infinity */
+} vocis_speech_params;
+VOCIS_API vocis_speech_params vocis_speech_default_params(void);
+typedef struct vocis_span {
+    double start, end; /* seconds */
+} vocis_span;
+/* Where somebody speaks, by Silero VAD, whose weights are built in. *spans: vocis_free. */
+VOCIS_API vocis_status vocis_detect_speech(vocis_engine *engine, const float *samples,
+                                           int64_t n_samples, vocis_speech_params params,
+                                           vocis_span **spans, int *n_spans, vocis_error *err);
+
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+typedef struct vocis_benchmark {
+    double peak_gflops;           /* fused multiply-adds on all threads */
+    double mel_seconds;           /* one 30 s window */
+    double encode_seconds, encode_gflops;
+    double step_seconds[3];       /* one decoder step of 1, 5 and 16 rows... 0 where not possible */
+    int step_rows[3];
+} vocis_benchmark;
+/* Medians over `runs` runs on synthetic input. */
+VOCIS_API vocis_status vocis_session_benchmark(vocis_session *session, int runs,
+                                               vocis_benchmark *out, vocis_error *err);
+
+/* Frees what the functions above say to free; NULL allowed. */
+VOCIS_API void vocis_free(void *memory);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
