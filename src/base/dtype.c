@@ -55,7 +55,8 @@ bool vo_dtype_bytes(vo_dtype dtype, const int64_t *shape, int rank, size_t *byte
     if (info->block_elements == 0 || !vo_count_elements(shape, rank, &elements)) return false;
     if (last % info->block_elements != 0) return false;
     uint64_t blocks = (uint64_t)(elements / info->block_elements);
-    return blocks <= SIZE_MAX && vo_mul_size((size_t)blocks, (size_t)info->block_bytes, bytes);
+    return blocks <= SIZE_MAX && vo_mul_size((size_t)blocks, (size_t)info->block_bytes, bytes) &&
+           *bytes <= PTRDIFF_MAX; /* no object is larger */
 }
 
 static uint32_t bits_of(float f) {
