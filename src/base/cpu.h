@@ -10,12 +10,12 @@
 #include "base/status.h"
 
 enum {
-    VO_CPU_AVX2 = 1 << 0,        /* AVX2 + FMA + F16C together: one level */
-    VO_CPU_AVX512 = 1 << 1,      /* F + BW + DQ + VL */
+    VO_CPU_AVX2 = 1 << 0,   /* AVX2 + FMA + F16C together: one level */
+    VO_CPU_AVX512 = 1 << 1, /* F + BW + DQ + VL */
     VO_CPU_AVX512_VNNI = 1 << 2,
     VO_CPU_AVX512_BF16 = 1 << 3,
     VO_CPU_AVX_VNNI = 1 << 4,
-    VO_CPU_AMX = 1 << 5,         /* TILE + INT8 + BF16 and permission from the kernel */
+    VO_CPU_AMX = 1 << 5, /* TILE + INT8 + BF16 and permission from the kernel */
     VO_CPU_NEON = 1 << 8,
     VO_CPU_DOTPROD = 1 << 9,
     VO_CPU_FP16 = 1 << 10,
@@ -26,9 +26,10 @@ enum {
 /* Everything this machine has. */
 uint32_t vo_cpu_detect(void);
 
-/* A level by name: "c", "avx2", "avx512", "vnni", "bf16", "amx", "neon", "dotprod", "native". The
- * result is the set of flags up to and including that level, to be ANDed with vo_cpu_detect().
- * Unknown names give VO_ERR_ARGUMENT and a sentence that lists the known ones. */
+/* A level by name: "c", "avx2", "avx512", "vnni", "bf16", "amx", "neon", "dotprod",
+ * "fp16", "i8mm", "native". The result is the set of flags up to and including that level, to be
+ * ANDed with vo_cpu_detect(). Unknown names give VO_ERR_ARGUMENT and a sentence that lists the
+ * known ones. */
 vo_status vo_cpu_level_mask(const char *name, uint32_t *mask, vo_error *err);
 
 /* Writes the flags as words ("avx2 avx512 vnni"), "c" if none. */

@@ -34,9 +34,9 @@ typedef enum vo_dtype {
     VO_Q5_K,
     VO_Q6_K,
     /* with scales beside the data */
-    VO_ROWSCALED_I8,  /* CTranslate2: value = q / scale[row] */
-    VO_SCALED_I16,    /* CTranslate2: value = q / scale[0] */
-    VO_AFFINE,        /* MLX: value = q * scale + bias per group along the last axis */
+    VO_ROWSCALED_I8, /* CTranslate2: value = q / scale[row] */
+    VO_SCALED_I16,   /* CTranslate2: value = q / scale[0] */
+    VO_AFFINE,       /* MLX: value = q * scale + bias per group along the last axis */
     VO_DTYPE_COUNT
 } vo_dtype;
 
@@ -55,7 +55,7 @@ const vo_dtype_info *vo_dtype_get_info(vo_dtype dtype); /* never NULL */
 typedef struct vo_view {
     const char *name;
     vo_dtype dtype;
-    int rank; /* 0: a scalar */
+    int rank;                   /* 0: a scalar */
     int64_t shape[VO_MAX_DIMS]; /* logical elements, also for quantised types */
     const void *data;
     size_t bytes;
@@ -67,8 +67,8 @@ typedef struct vo_view {
 
 /* Number of elements; shapes in a view were checked when it was made, so this cannot overflow. */
 int64_t vo_view_elements(const vo_view *view);
-/* Bytes that a tensor of this type and shape takes; false on overflow or when the last
- * dimension is no multiple of the block. Not for VO_AFFINE. */
+/* Bytes that a tensor of this type and shape takes; false on overflow (PTRDIFF_MAX) or when the
+ * last dimension is no multiple of the block. Not for VO_AFFINE. */
 bool vo_dtype_bytes(vo_dtype dtype, const int64_t *shape, int rank, size_t *bytes);
 
 /* Half-precision conversions, exact where exact is possible, round to nearest even. */

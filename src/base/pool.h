@@ -15,17 +15,19 @@ typedef struct vo_pool vo_pool;
 /* One tile of work. `thread` is 0..threads-1 and can index per-thread scratch. */
 typedef void (*vo_tile_fn)(void *arg, int64_t tile, int thread);
 
-/* threads <= 0 means vo_cpu_usable_cores(). NULL when threads or memory are short (err says). */
+/* threads <= 0 means vo_cpu_usable_cores(); at most 256. NULL when threads or memory are short
+ * (err says). */
 vo_pool *vo_pool_create(int threads, vo_error *err);
 int vo_pool_threads(const vo_pool *pool);
 
 /* Runs fn for every tile and returns when all are done; allocates nothing. One caller at a
- * time: calls from several threads queue behind each other. A call from inside a tile runs
- * its tiles inline. */
+ * time: calls from several threads queue behind each other. A call from inside a tile of
+ * this pool runs its tiles inline, on the same `thread`. Two pools must not wait for each other
+ * across threads: a tile of A may run B, if no other thread's tile of B runs A. */
 void vo_pool_run(vo_pool *pool, int64_t tiles, vo_tile_fn fn, void *arg);
 void vo_pool_destroy(vo_pool *pool);
 
-/* A mutex and one detached-from-pool worker thread, for the pipelines. */
+/* A mutex, for what several threads share outside a pool. */
 typedef struct vo_mutex vo_mutex;
 vo_mutex *vo_mutex_create(void);
 void vo_mutex_lock(vo_mutex *mutex);

@@ -373,6 +373,7 @@ static char *last_complaint(const vo_process *p) {
     size_t begin = end;
     while (begin > 0 && p->complaints[begin - 1] != '\n' && p->complaints[begin - 1] != '\r')
         begin--;
+    while (begin < end && (unsigned char)p->complaints[begin] <= ' ') begin++;
     char *line = vo_utf8_sanitize(p->complaints + begin, end - begin, NULL);
     for (char *c = line; c != NULL && *c != '\0'; c++) {
         if ((unsigned char)*c < ' ') *c = ' ';
