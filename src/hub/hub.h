@@ -11,19 +11,20 @@
 
 /* One line of models.def. Borrowed, static. */
 typedef struct vo_hub_model {
-    const char *name;      /* "base" */
-    const char *family;    /* "whisper" */
-    const char *repo;      /* "Systran/faster-whisper-base" */
-    const char *licence;   /* "MIT" */
+    const char *name;    /* "base" */
+    const char *family;  /* "whisper" */
+    const char *repo;    /* "Systran/faster-whisper-base" */
+    const char *licence; /* "MIT" */
     const char *description;
-    int64_t bytes;         /* of all files */
+    int64_t bytes; /* of all files */
 } vo_hub_model;
 int vo_hub_count(void);
 const vo_hub_model *vo_hub_at(int index);
-/* By name or alias ("large" is "large-v3"); NULL when unknown. */
+/* By name, alias ("large" is "large-v3") or repository; NULL when unknown. */
 const vo_hub_model *vo_hub_find(const char *name);
 
-/* Progress of a download; return false to stop it. total is 0 while unknown. */
+/* Progress of a download; return false to stop it. done and total count the bytes of `file`;
+ * total is 0 while unknown. Called on the thread that resolves, some 20 times a second at most. */
 typedef bool (*vo_hub_progress_fn)(void *user, const char *file, int64_t done, int64_t total);
 
 typedef struct vo_hub_params {
@@ -34,7 +35,9 @@ typedef struct vo_hub_params {
     vo_log log;
 } vo_hub_params;
 
-/* name: a path that exists, a name of the table, or "owner/repo" of the Hugging Face hub.
+/* name: a name of the table (NULL: "base"), a path that exists, or "owner/repo" of the Hugging
+ * Face hub. The table comes first, so that a folder called base in the working folder changes
+ * nothing; "./base" names that one.
  * Gives the folder (or file) in fresh memory (vo_free). Looks in our cache, then in the Hugging
  * Face cache, then downloads from the first source that answers, checks sha256 and renames
  * into place. Safe to run in two processes at once; resumes partial files. */
