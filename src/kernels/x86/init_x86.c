@@ -6,4 +6,27 @@
 
 void vo_kernels_init_x86(vo_kernels *kernels, uint32_t flags) {
     if (!(flags & VO_CPU_AVX2)) return;
+    vo_simd_init_avx2(kernels);
+    kernels->mr = VO_AVX2_MR;
+    kernels->nr = VO_AVX2_NR;
+    kernels->gemm_f32 = vo_avx2_gemm_f32;
+    kernels->gemm_f16 = vo_avx2_gemm_f16;
+    kernels->skinny_f32 = vo_avx2_skinny_f32;
+    kernels->skinny_f16 = vo_avx2_skinny_f16;
+    kernels->gemm_pack_a = vo_avx2_gemm_pack_a;
+    kernels->attn_queries = VO_AVX2_NR;
+    kernels->attend_block = vo_avx2_attend_block;
+    kernels->attend_cached = vo_avx2_attend_cached;
+    if (!(flags & VO_CPU_AVX512)) return;
+    vo_simd_init_avx512(kernels);
+    kernels->mr = VO_AVX512_MR;
+    kernels->nr = VO_AVX512_NR;
+    kernels->gemm_f32 = vo_avx512_gemm_f32;
+    kernels->gemm_f16 = vo_avx512_gemm_f16;
+    kernels->skinny_f32 = vo_avx512_skinny_f32;
+    kernels->skinny_f16 = vo_avx512_skinny_f16;
+    kernels->gemm_pack_a = vo_avx512_gemm_pack_a;
+    kernels->attn_queries = VO_AVX512_NR;
+    kernels->attend_block = vo_avx512_attend_block;
+    kernels->attend_cached = vo_avx512_attend_cached;
 }

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Attention over heads and batch. The encoder's keys and values are packed into panels once per
+ * batch item, for all heads, and then every block of queries of every head is a task. The
+ * decoder's queries are tasks of up to VO_SKINNY_ROWS neighbours that see the same positions,
+ * so that a cache is read once for all beams.
+ */
+#include "backends/cpu/attention.h"
+
+#include <string.h>
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+static int64_t min64(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static int64_t round16(int64_t n) {
+    return ceil_div(n, 16) * 16;
+}
+
+/* ---- every position sees every other --------------------------------------------------- */
+
+typedef struct full_job {
+    const vo_attend_full *args;
+    const vo_kernels *kernels;
+    int64_t item;  /* of the batch */
+    float *keys;   /* [heads][ceil(t/mr)][hd][mr] */
+    float *values; /* [heads][ceil(hd/mr)][t][mr] */
+    float *scratch;
+    int64_t keys_floats, values_floats, scratch_floats; /* of one head, head, thread */
+} full_job;
+
+static void set_sizes(full_job *job, const vo_kernels *kernels, int64_t t, int64_t hd) {
+    job->keys_floats = round16(ceil_div(t, kernels->mr) * kernels->mr * hd);
+    job->values_floats = round16(ceil_div(hd, kernels->mr) * kernels->mr * t);
+    job->scratch_floats = round16(vo_attend_scratch(kernels, hd));
+}
+
+size_t vo_attend_full_workspace(const vo_kernels *kernels, int threads, int64_t t, int64_t heads,
+                                int64_t hd) {
+    full_job job = {0};
+    set_sizes(&job, kernels, t, hd);
+    int64_t floats = heads * (job.keys_floats + job.values_floats) + threads * job.scratch_floats;
+    return (size_t)floats * sizeof(float);
+}
+
+/* Rows [t0, t1) of V of one head into panels of mr columns. */
+static void pack_values(const full_job *job, const float *v, int64_t t0, int64_t t1,
+                        float *panels) {
+    const vo_attend_full *a = job->args;
+    const int64_t mr = job->kernels->mr;
+    for (int64_t d = 0; d < a->hd; d += mr) {
+        int64_t wide = min64(mr, a->hd - d);
+        float *panel = panels + d * a->t;
+        for (int64_t t = t0; t < t1; t++)
+            for (int64_t j = 0; j < mr; j++)
+                panel[t * mr + j] = j < wide ? v[t * a->ldv + d + j] : 0.0f;
+    }
+}
+
+/* One tile: VO_ATTEND_KEYS positions of one head. */
+static void pack_tile(void *arg, int64_t tile, int thread) {
+    (void)thread;
+    const full_job *job = arg;
+    const vo_attend_full *a = job->args;
+    const int64_t mr = job->kernels->mr, chunks = ceil_div(a->t, VO_ATTEND_KEYS);
+    int64_t head = tile / chunks, t0 = tile % chunks * VO_ATTEND_KEYS;
+    int64_t t1 = min64(a->t, t0 + VO_ATTEND_KEYS);
+    const float *k = a->k + job->item * a->t * a->ldk + head * a->hd;
+    const float *v = a->v + job->item * a->t * a->ldv + head * a->hd;
+    for (int64_t t = t0; t < t1; t += mr)
+        job->kernels->gemm_pack_a(a->hd, (int)min64(mr, t1 - t), k + t * a->ldk, a->ldk,
+                                  job->keys + head * job->keys_floats + t * a->hd);
+    pack_values(job, v, t0, t1, job->values + head * job->values_floats);
+}
+
+static void full_tile(void *arg, int64_t tile, int thread) {
+    const full_job *job = arg;
+    const vo_attend_full *a = job->args;
+    const int64_t block = job->kernels->attn_queries, blocks = ceil_div(a->t, block);
+    int64_t head = tile / blocks, i = tile % blocks * block, row = job->item * a->t + i;
+    job->kernels->attend_block(
+        min64(block, a->t - i), a->t, a->hd, a->scale, a->q + row * a->ldq + head * a->hd, a->ldq,
+        job->keys + head * job->keys_floats, job->values + head * job->values_floats,
+        a->out + row * a->ldo + head * a->hd, a->ldo, job->scratch + thread * job->scratch_floats);
+}
+
+void vo_attend_full_run(const vo_attend_full *args, const vo_kernels *kernels, vo_pool *pool,
+                        void *workspace) {
+    full_job job = {.args = args, .kernels = kernels, .keys = workspace};
+    set_sizes(&job, kernels, args->t, args->hd);
+    job.values = job.keys + args->heads * job.keys_floats;
+    job.scratch = job.values + args->heads * job.values_floats;
+    for (; job.item < args->batch; job.item++) {
+        vo_pool_run(pool, args->heads * ceil_div(args->t, VO_ATTEND_KEYS), pack_tile, &job);
+        vo_pool_run(pool, args->heads * ceil_div(args->t, kernels->attn_queries), full_tile, &job);
+    }
+}
+
+/* ---- a cache --------------------------------------------------------------------------- */
+
+typedef struct cached_job {
+    const vo_attend_cached *args;
+    const vo_kernels *kernels;
+    float *scores; /* [threads][scores_floats] */
+    int64_t scores_floats;
+    int64_t group; /* most queries of one task */
+} cached_job;
+
+static int64_t scores_floats(int64_t max_len) {
+    return round16(VO_SKINNY_ROWS * max_len);
+}
+
+size_t vo_attend_cached_workspace(int threads, int64_t max_len) {
+    return (size_t)(threads * scores_floats(max_len)) * sizeof(float);
+}
+
+static bool same_view(const vo_attend_cached *a, int64_t i, int64_t j) {
+    return a->seq[i] == a->seq[j] && a->len[i] == a->len[j];
+}
+
+/* One tile: one row of one head. A run of rows with the same view is cut into groups; the first
+ * row of a group does the work of all. */
+static void cached_tile(void *arg, int64_t tile, int thread) {
+    const cached_job *job = arg;
+    const vo_attend_cached *a = job->args;
+    int64_t head = tile / a->rows, row = tile % a->rows, first = row, count = 1;
+    while (first > 0 && same_view(a, first - 1, row)) first--;
+    if ((row - first) % job->group != 0) return;
+    while (count < job->group && row + count < a->rows && same_view(a, row + count, row)) count++;
+    int64_t start = a->seq[row] * a->max_len, base = head * a->slots * a->hd;
+    /* Without a table the sequence's positions are neighbours. */
+    if (!a->table) base += start * a->hd;
+    job->kernels->attend_cached(
+        count, a->len[row], a->hd, a->scale, a->q + row * a->ldq + head * a->hd, a->ldq,
+        a->k + base, a->v + base, a->table ? a->table + start : NULL,
+        a->out + row * a->ldo + head * a->hd, a->ldo, job->scores + thread * job->scores_floats);
+}
+
+void vo_attend_cached_run(const vo_attend_cached *args, const vo_kernels *kernels, vo_pool *pool,
+                          void *workspace) {
+    cached_job job = {.args = args, .kernels = kernels, .scores = workspace};
+    job.scores_floats = scores_floats(args->max_len);
+    /* Sharing a cache is worth less than keeping every thread busy. */
+    job.group = args->rows * args->heads / vo_pool_threads(pool);
+    if (job.group < 1) job.group = 1;
+    if (job.group > VO_SKINNY_ROWS) job.group = VO_SKINNY_ROWS;
+    vo_pool_run(pool, args->rows * args->heads, cached_tile, &job);
+}
