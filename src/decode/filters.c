@@ -66,7 +66,7 @@ static void apply_timestamps(const void *self, float *logits, int n_vocab, const
     }
     /* When all timestamps together are likelier than the likeliest other token, take one. Both
      * sides miss the same normalisation, which cancels. */
-    if (vo_logsumexp(logits + first, n_vocab - first) > vo_max_block(logits, first)) {
+    if (vo_logsumexp(logits + first, n_vocab - first) > vo_max_floats(logits, first)) {
         forbid(logits, n_vocab, 0, first);
     }
 }

@@ -13,7 +13,7 @@
 #include "decode/vmath.h"
 
 bool vo_scan_init(vo_scan *scan, int n) {
-    *scan = (vo_scan){.n = n, .n_blocks = (n - 1) / VO_VBLOCK + 1};
+    *scan = (vo_scan){.n = n, .n_blocks = vo_block_count(n)};
     scan->block_max = vo_alloc_array((size_t)scan->n_blocks, sizeof(float));
     scan->block_sum = vo_alloc_array((size_t)scan->n_blocks, sizeof(double));
     return scan->block_max && scan->block_sum;
@@ -31,9 +31,9 @@ static int block_length(int n, int block) {
 }
 
 static float find_maxima(const vo_scan *scan, const float *logits) {
-    float max = -INFINITY;
+    float padded[VO_VBLOCK], max = -INFINITY;
     for (int b = 0; b < scan->n_blocks; b++) {
-        float m = vo_max_block(logits + b * VO_VBLOCK, block_length(scan->n, b));
+        float m = vo_max_block(vo_block(logits, scan->n, b, padded));
         scan->block_max[b] = m;
         if (m > max) max = m;
     }
@@ -50,11 +50,12 @@ void vo_scan_logits(vo_scan *scan, float *logits) {
     }
     scan->logsumexp = -INFINITY;
     if (scan->max == -INFINITY) return;
+    float padded[VO_VBLOCK];
     double sum = 0;
     for (int b = 0; b < scan->n_blocks; b++) {
         if (scan->block_max[b] - scan->max < VO_EXP_NEGLIGIBLE) continue;
-        sum += (double)vo_sum_exp_block(logits + b * VO_VBLOCK, block_length(scan->n, b), scan->max,
-                                        1.0f);
+        const float *block = vo_block(logits, scan->n, b, padded);
+        sum += (double)vo_sum_exp_block(block, scan->max, 1.0f);
     }
     scan->logsumexp = (double)scan->max + log(sum);
 }
@@ -95,20 +96,20 @@ int vo_scan_top(const vo_scan *scan, const float *logits, int k, vo_choice *top)
     return count;
 }
 
-/* Finite, so that the best token's (x - max) * scale stays 0 at any temperature. */
+/* Bounded, so that the best token's (x - max) * scale stays 0 at any temperature. */
 static float inverse(float temperature) {
     float scale = 1.0f / temperature;
-    return scale < FLT_MAX ? scale : FLT_MAX;
+    return scale < 1e30f ? scale : 1e30f;
 }
 
 void vo_scan_temper(vo_scan *scan, const float *logits, float temperature) {
-    float scale = inverse(temperature);
+    float scale = inverse(temperature), padded[VO_VBLOCK];
     scan->total = 0;
     for (int b = 0; b < scan->n_blocks; b++) {
         scan->block_sum[b] = 0;
         if ((scan->block_max[b] - scan->max) * scale < VO_EXP_NEGLIGIBLE) continue;
-        scan->block_sum[b] = (double)vo_sum_exp_block(logits + b * VO_VBLOCK,
-                                                      block_length(scan->n, b), scan->max, scale);
+        const float *block = vo_block(logits, scan->n, b, padded);
+        scan->block_sum[b] = (double)vo_sum_exp_block(block, scan->max, scale);
         scan->total += scan->block_sum[b];
     }
 }
@@ -128,7 +129,7 @@ vo_choice vo_scan_draw(const vo_scan *scan, const float *logits, float temperatu
     int token = -1;
     int length = block_length(scan->n, block);
     for (int i = block * VO_VBLOCK; i < block * VO_VBLOCK + length; i++) {
-        double p = (double)vo_exp_negative((logits[i] - scan->max) * scale);
+        double p = (double)vo_exp_scaled(logits[i] - scan->max, scale);
         if (p <= 0) continue;
         token = i;
         below += p;
@@ -138,12 +139,11 @@ vo_choice vo_scan_draw(const vo_scan *scan, const float *logits, float temperatu
 }
 
 float vo_logsumexp(const float *x, int n) {
-    float max = vo_max_block(x, n);
+    float padded[VO_VBLOCK], max = vo_max_floats(x, n);
     if (max == -INFINITY || max == INFINITY) return max;
     double sum = 0;
-    for (int i = 0; i < n; i += VO_VBLOCK) {
-        int length = n - i < VO_VBLOCK ? n - i : VO_VBLOCK;
-        sum += (double)vo_sum_exp_block(x + i, length, max, 1.0f);
+    for (int b = 0; b < vo_block_count(n); b++) {
+        sum += (double)vo_sum_exp_block(vo_block(x, n, b, padded), max, 1.0f);
     }
-    return max + (float)log(sum);
+    return (float)((double)max + log(sum));
 }

@@ -136,7 +136,12 @@ static void run_case(const json_t *c) {
     vo_status status = vo_decode(decoder, prompt, n_prompt, n_fed, &params, &result, &err);
     if (status != VO_OK) fail_msg("%s: %s", name, err.message);
     assert_int_equal(result.steps, model->steps);
-    compare(name, json_object_get(c, "result"), &result);
+    const json_t *want = json_object_get(c, "result");
+    int rows_stepped = optional(want, "rows_stepped");
+    if (rows_stepped >= 0 && rows_stepped != model->rows_stepped) {
+        fail_msg("%s: %d rows stepped, not %d", name, model->rows_stepped, rows_stepped);
+    }
+    compare(name, want, &result);
     vo_decoder_destroy(decoder);
     toy_destroy(model);
 }

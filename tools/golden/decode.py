@@ -177,9 +177,21 @@ def run(ref, case):
         def _detect_language(self, audio_features, tokens):
             return ["en"], None
 
+        def _main_loop(self, audio_features, tokens):
+            out = super()._main_loop(audio_features, tokens)
+            self.final_tokens = out[0].tolist()
+            return out
+
     CountedCategorical.seed, CountedCategorical.step = case["seed"], 0
-    result = Task().run(torch.zeros(1, 1))[0]
+    task = Task()
+    result = task.run(torch.zeros(1, 1))[0]
+    # Rows that had to be stepped: the prompt once, then each chosen token but eot and the last.
+    fed = 1
+    for row in task.final_tokens:
+        chosen = row[task.sample_begin :] + [task.tokenizer.eot]
+        fed += min(chosen.index(task.tokenizer.eot), len(chosen) - 2)
     return {
+        "rows_stepped": fed if isinstance(task.decoder, ref.GreedyDecoder) else None,
         "tokens": result.tokens,
         "sum_logprob": result.avg_logprob * (len(result.tokens) + 1),
         "avg_logprob": result.avg_logprob,
