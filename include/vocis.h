@@ -203,7 +203,7 @@ typedef struct vocis_transcribe_params {
     bool suppress_blank;         /* true */
     const char *initial_prompt;  /* NULL: none */
     bool carry_initial_prompt;   /* repeat it before every window: false */
-    const char *prefix;          /* forced beginning of the first window's text; NULL: none */
+    const char *prefix;          /* forced beginning of every window's text; NULL: none */
     bool condition_on_previous_text;    /* true */
     float compression_ratio_threshold;  /* above: try the next temperature; NaN: off. 2.4 */
     float logprob_threshold;            /* below: try the next temperature; NaN: off. -1 */

@@ -6,9 +6,10 @@
 
 #include "backends/cpu/cpu.h"
 
-vo_status vo_runtime_create(int threads, uint32_t cpu_mask, vo_runtime *runtime, vo_error *err) {
+vo_status vo_runtime_create(const vo_kernels *kernels, vo_pool *pool, vo_runtime *runtime,
+                            vo_error *err) {
     *runtime = (vo_runtime){{0}};
-    return vo_cpu_backend_create(threads, cpu_mask, &runtime->streams[VO_STREAM_CPU], err);
+    return vo_cpu_backend_create(kernels, pool, &runtime->streams[VO_STREAM_CPU], err);
 }
 
 void vo_runtime_destroy(vo_runtime *runtime) {

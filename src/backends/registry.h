@@ -5,10 +5,13 @@
 #ifndef VO_BACKENDS_REGISTRY_H
 #define VO_BACKENDS_REGISTRY_H
 
+#include "base/pool.h"
+#include "kernels/kernels.h"
 #include "tensor/backend.h"
 
-/* Creates every backend that this build has and this machine can use. */
-vo_status vo_runtime_create(int threads, uint32_t cpu_mask, vo_runtime *runtime, vo_error *err);
+/* Creates every backend that this build has and this machine can use. The pool must outlive it. */
+vo_status vo_runtime_create(const vo_kernels *kernels, vo_pool *pool, vo_runtime *runtime,
+                            vo_error *err);
 void vo_runtime_destroy(vo_runtime *runtime);
 
 #endif

@@ -32,26 +32,18 @@ static void cpu_run(vo_backend *backend, const vo_array *node, const int64_t par
 }
 
 static void cpu_destroy(vo_backend *backend) {
-    vo_cpu_backend *cpu = (vo_cpu_backend *)backend;
-    if (!cpu) return;
-    vo_pool_destroy(cpu->pool);
-    vo_free(cpu);
+    vo_free(backend);
 }
 
 static const vo_backend_vtable cpu_vtable = {"cpu", cpu_prepare, cpu_run, cpu_destroy};
 
-vo_status vo_cpu_backend_create(int threads, uint32_t cpu_mask, vo_backend **backend,
+vo_status vo_cpu_backend_create(const vo_kernels *kernels, vo_pool *pool, vo_backend **backend,
                                 vo_error *err) {
     vo_cpu_backend *cpu = vo_alloc(sizeof *cpu);
     if (!cpu) return vo_fail(err, VO_ERR_MEMORY, "no memory for the CPU backend");
     cpu->base.vtable = &cpu_vtable;
-    vo_kernels_init(&cpu->kernels, vo_cpu_detect() & cpu_mask);
-    vo_error why = {0};
-    cpu->pool = vo_pool_create(threads, &why);
-    if (!cpu->pool) {
-        cpu_destroy(&cpu->base);
-        return vo_fail(err, why.status, "%s", why.message);
-    }
+    cpu->kernels = *kernels;
+    cpu->pool = pool;
     *backend = &cpu->base;
     return VO_OK;
 }

@@ -16,8 +16,8 @@ typedef struct vo_cpu_backend {
     vo_pool *pool;
 } vo_cpu_backend;
 
-/* threads <= 0: all usable cores. cpu_mask: see vo_cpu_level_mask; UINT32_MAX for everything. */
-vo_status vo_cpu_backend_create(int threads, uint32_t cpu_mask, vo_backend **backend,
+/* The pool is borrowed: one pool serves the whole engine. */
+vo_status vo_cpu_backend_create(const vo_kernels *kernels, vo_pool *pool, vo_backend **backend,
                                 vo_error *err);
 
 /* One op on this backend. prepare may be NULL: no weights, no workspace. */

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * vocis.h as thin calls into the pipelines. Here the engine is put together, errors change
+ * their type, and nothing else happens.
+ */
+#include "vocis.h"
+
+#include "audio/audio.h"
+#include "backends/registry.h"
+#include "base/memory.h"
+#include "hub/hub.h"
+#include "pipeline/engine.h"
+#include "pipeline/inspect.h"
+#include "pipeline/measure.h"
+#include "pipeline/result.h"
+#include "pipeline/speech.h"
+#include "text/text.h"
+
+#include <math.h>
+#include <string.h>
+
+_Static_assert((int)VOCIS_ERR_INTERNAL == (int)VO_ERR_INTERNAL, "status values are the same");
+_Static_assert(sizeof(vocis_error) == sizeof(vo_error), "errors have the same layout");
+_Static_assert((int)VOCIS_LOG_ERROR == (int)VO_LOG_ERROR, "log levels are the same");
+
+/* Every call works on a fresh vo_error, and the caller's first failure wins. */
+static vocis_status finish(vocis_error *err, const vo_error *from, vo_status status) {
+    if (status != VO_OK && err && err->status == VOCIS_OK) {
+        err->status = (vocis_status)status;
+        memcpy(err->message, from->message, sizeof err->message);
+        if (!err->message[0]) {
+            strncpy(err->message, vo_status_name(status), sizeof err->message - 1);
+        }
+    }
+    return (vocis_status)status;
+}
+
+const char *vocis_status_name(vocis_status status) {
+    return vo_status_name((vo_status)status);
+}
+const char *vocis_version(void) {
+    return VO_VERSION;
+}
+void vocis_free(void *memory) {
+    vo_free(memory);
+}
+
+vocis_memory vocis_memory_get(void) {
+    vo_memory_stats stats = vo_memory_get_stats();
+    return (vocis_memory){stats.active_bytes, stats.peak_bytes, stats.allocations};
+}
+
+/* ---- engine ------------------------------------------------------------------------------------
+ */
+
+vocis_engine_params vocis_engine_default_params(void) {
+    return (vocis_engine_params){.log_level = VOCIS_LOG_WARN};
+}
+
+static vo_status create_engine(vocis_engine *e, const vocis_engine_params *p, vo_error *err) {
+    uint32_t mask = UINT32_MAX;
+    if (p->threads < 0) return vo_fail(err, VO_ERR_ARGUMENT, "threads must not be negative");
+    if (p->cpu) {
+        vo_status status = vo_cpu_level_mask(p->cpu, &mask, err);
+        if (status != VO_OK) return status;
+    }
+    e->cpu_flags = vo_cpu_detect() & mask;
+    vo_kernels_init(&e->kernels, e->cpu_flags);
+    vo_cpu_describe(e->cpu_flags, e->cpu_text, sizeof e->cpu_text);
+    e->pool = vo_pool_create(p->threads, err);
+    if (!e->pool) return err->status;
+    vo_log_line(&e->log, VO_LOG_INFO, "cpu %s, %d threads", e->cpu_text, vo_pool_threads(e->pool));
+    return vo_runtime_create(&e->kernels, e->pool, &e->runtime, err);
+}
+
+vocis_status vocis_engine_create(vocis_engine_params params, vocis_engine **engine,
+                                 vocis_error *err) {
+    vo_error e = {0};
+    vocis_engine *made = vo_alloc(sizeof *made);
+    if (!made) return finish(err, &e, VO_ERR_MEMORY);
+    made->log = (vo_log){(vo_log_fn)params.log, params.log_user, (vo_log_level)params.log_level};
+    vo_status status = create_engine(made, &params, &e);
+    if (status != VO_OK)
+        vocis_engine_destroy(made);
+    else
+        *engine = made;
+    return finish(err, &e, status);
+}
+
+void vocis_engine_destroy(vocis_engine *engine) {
+    if (!engine) return;
+    vo_runtime_destroy(&engine->runtime);
+    vo_pool_destroy(engine->pool);
+    vo_free(engine);
+}
+
+int vocis_engine_threads(const vocis_engine *engine) {
+    return vo_pool_threads(engine->pool);
+}
+const char *vocis_engine_cpu(const vocis_engine *engine) {
+    return engine->cpu_text;
+}
+
+/* ---- models ------------------------------------------------------------------------------------
+ */
+
+vocis_model_params vocis_model_default_params(void) {
+    return (vocis_model_params){0};
+}
+
+static vo_hub_params hub_params(const vocis_engine *engine, const vocis_model_params *p) {
+    return (vo_hub_params){.cache_dir = p->cache_dir,
+                           .offline = p->offline,
+                           .progress = p->progress,
+                           .progress_user = p->progress_user,
+                           .log = engine ? engine->log : (vo_log){0}};
+}
+
+vocis_status vocis_model_find(vocis_engine *engine, const char *name, vocis_model_params params,
+                              char **path, vocis_error *err) {
+    vo_error e = {0};
+    vo_hub_params hub = hub_params(engine, &params);
+    return finish(err, &e, vo_hub_resolve(name, &hub, path, &e));
+}
+
+vocis_status vocis_model_open(vocis_engine *engine, const char *name, vocis_model_params params,
+                              vocis_model **model, vocis_error *err) {
+    vo_error e = {0};
+    char *path = NULL;
+    vo_hub_params hub = hub_params(engine, &params);
+    vo_status status = vo_hub_resolve(name, &hub, &path, &e);
+    if (status == VO_OK) status = vo_model_load(engine, path, model, &e);
+    vo_free(path);
+    return finish(err, &e, status);
+}
+
+void vocis_model_destroy(vocis_model *model) {
+    vo_model_destroy(model);
+}
+
+vocis_status vocis_model_inspect(const char *path, bool tensors, char **json, vocis_error *err) {
+    vo_error e = {0};
+    return finish(err, &e, vo_inspect(path, tensors, json, &e));
+}
+
+int vocis_known_model_count(void) {
+    return vo_hub_count();
+}
+
+vocis_status vocis_known_model_get(int index, vocis_known_model *out) {
+    const vo_hub_model *m = vo_hub_at(index);
+    if (!m) return VOCIS_ERR_ARGUMENT;
+    *out = (vocis_known_model){m->name, m->family, m->repo, m->licence, m->description, m->bytes};
+    return VOCIS_OK;
+}
+
+char *vocis_known_model_path(const char *name, const char *cache_dir) {
+    vo_hub_params hub = {.cache_dir = cache_dir, .offline = true};
+    return vo_hub_lookup(name, &hub);
+}
+
+int vocis_language_count(void) {
+    int n = 0;
+    while (vo_language_code(n)) n++;
+    return n;
+}
+const char *vocis_language_code(int index) {
+    return vo_language_code(index);
+}
+const char *vocis_language_name(int index) {
+    return vo_language_name(index);
+}
+
+/* ---- sessions and transcription ----------------------------------------------------------------
+ */
+
+vocis_session_params vocis_session_default_params(void) {
+    return (vocis_session_params){.max_sequences = 5};
+}
+
+vocis_status vocis_session_create(vocis_model *model, vocis_session_params params,
+                                  vocis_session **session, vocis_error *err) {
+    vo_error e = {0};
+    return finish(err, &e, vo_session_create(model, params, session, &e));
+}
+
+void vocis_session_destroy(vocis_session *session) {
+    vo_session_destroy(session);
+}
+
+vocis_transcribe_params vocis_transcribe_default_params(void) {
+    return (vocis_transcribe_params){.task = VOCIS_TRANSCRIBE,
+                                     .temperature_increment = 0.2f,
+                                     .best_of = 5,
+                                     .beam_size = 5,
+                                     .patience = 1.0f,
+                                     .length_penalty = NAN,
+                                     .suppress_tokens = "-1",
+                                     .suppress_blank = true,
+                                     .condition_on_previous_text = true,
+                                     .compression_ratio_threshold = 2.4f,
+                                     .logprob_threshold = -1.0f,
+                                     .no_speech_threshold = 0.6f,
+                                     .max_initial_timestamp = 1.0f};
+}
+
+vocis_status vocis_transcribe(vocis_session *session, const float *samples, int64_t n_samples,
+                              vocis_transcribe_params params, vocis_result **result,
+                              vocis_error *err) {
+    vo_error e = {0};
+    return finish(err, &e, vo_transcribe(session, samples, n_samples, &params, result, &e));
+}
+
+vocis_audio_params vocis_audio_default_params(void) {
+    return (vocis_audio_params){.raw_channels = 1, .raw_format = "s16le", .channel = -1};
+}
+
+static vo_status audio_params(const vocis_audio_params *p, vo_audio_params *out, vo_error *err) {
+    static const struct {
+        const char *name;
+        int value;
+    } formats[] = {{"s16le", VO_RAW_S16LE},
+                   {"f32le", VO_RAW_F32LE},
+                   {"s32le", VO_RAW_S32LE},
+                   {"u8", VO_RAW_U8}};
+    *out = vo_audio_default_params();
+    out->max_seconds = p->max_seconds;
+    out->channel = p->channel;
+    out->raw_rate = p->raw_rate;
+    out->raw_channels = p->raw_channels;
+    if (p->raw_rate <= 0 || !p->raw_format) return VO_OK;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        if (strcmp(p->raw_format, formats[i].name) != 0) continue;
+        out->raw_format = formats[i].value;
+        return VO_OK;
+    }
+    return vo_fail(err, VO_ERR_ARGUMENT, "raw format \"%s\" is none of s16le, f32le, s32le, u8",
+                   p->raw_format);
+}
+
+static void export_audio(const vo_audio *from, vocis_audio *to) {
+    *to = (vocis_audio){.samples = from->samples,
+                        .n_samples = from->n_samples,
+                        .duration = from->duration,
+                        .source_rate = from->source_rate,
+                        .source_channels = from->source_channels};
+    memcpy(to->format, from->format, sizeof to->format);
+    memcpy(to->warning, from->warning, sizeof to->warning);
+}
+
+vocis_status vocis_audio_load(const char *path, vocis_audio_params params, vocis_audio *audio,
+                              vocis_error *err) {
+    vo_error e = {0};
+    vo_audio_params p;
+    vo_audio loaded = {0};
+    vo_status status = audio_params(&params, &p, &e);
+    if (status == VO_OK) status = vo_audio_load(path, &p, &loaded, &e);
+    if (status == VO_OK) export_audio(&loaded, audio);
+    return finish(err, &e, status);
+}
+
+vocis_status vocis_audio_load_stream(vocis_read_fn read, void *user, const char *name,
+                                     vocis_audio_params params, vocis_audio *audio,
+                                     vocis_error *err) {
+    vo_error e = {0};
+    vo_audio_params p;
+    vo_audio loaded = {0};
+    vo_source source = {read, user, name ? name : "stream"};
+    vo_status status = audio_params(&params, &p, &e);
+    if (status == VO_OK) status = vo_audio_load_source(&source, &p, &loaded, &e);
+    if (status == VO_OK) export_audio(&loaded, audio);
+    return finish(err, &e, status);
+}
+
+void vocis_audio_free(vocis_audio *audio) {
+    if (!audio) return;
+    vo_free(audio->samples);
+    memset(audio, 0, sizeof *audio);
+}
+
+vocis_status vocis_transcribe_file(vocis_session *session, const char *path,
+                                   vocis_transcribe_params params, vocis_result **result,
+                                   vocis_error *err) {
+    vocis_audio audio = {0};
+    *result = NULL;
+    vocis_status status = vocis_audio_load(path, vocis_audio_default_params(), &audio, err);
+    if (status != VOCIS_OK) return status;
+    if (audio.warning[0] && params.on_warning) params.on_warning(params.user, audio.warning);
+    status = vocis_transcribe(session, audio.samples, audio.n_samples, params, result, err);
+    vocis_audio_free(&audio);
+    return status;
+}
+
+vocis_status vocis_transcribe_pull(vocis_session *session, vocis_pull_fn pull, void *pull_user,
+                                   vocis_transcribe_params params, vocis_result **result,
+                                   vocis_error *err) {
+    enum { CHUNK = 16000 };
+    vo_error e = {0};
+    vo_buf samples = {0};
+    static const float silence[1] = {0};
+    float *chunk = vo_alloc(CHUNK * sizeof *chunk);
+    int64_t got = chunk ? 1 : 0;
+    *result = NULL;
+    while (got > 0 && (got = pull(pull_user, chunk, CHUNK)) > 0)
+        vo_buf_append(&samples, chunk, (size_t)(got < CHUNK ? got : CHUNK) * sizeof *chunk);
+    vo_status status = VO_OK;
+    if (!chunk || samples.failed)
+        status = vo_fail(&e, VO_ERR_MEMORY, "no memory for the samples");
+    else if (got < 0)
+        status = vo_fail(&e, VO_ERR_IO, "the source of samples failed");
+    else
+        status =
+            vo_transcribe(session, samples.data ? (const float *)(void *)samples.data : silence,
+                          (int64_t)(samples.size / sizeof *chunk), &params, result, &e);
+    vo_free(chunk);
+    vo_buf_free(&samples);
+    return finish(err, &e, status);
+}
+
+vocis_status vocis_detect_language(vocis_session *session, const float *samples, int64_t n_samples,
+                                   float *probabilities, int *best, vocis_error *err) {
+    vo_error e = {0};
+    return finish(err, &e,
+                  vo_detect_language(session, samples, n_samples, probabilities, best, &e));
+}
+
+/* ---- results -----------------------------------------------------------------------------------
+ */
+
+int vocis_result_segment_count(const vocis_result *r) {
+    return r->n_segments;
+}
+const vocis_segment *vocis_result_segment(const vocis_result *r, int index) {
+    return index >= 0 && index < r->n_segments ? &r->segments[index] : NULL;
+}
+const char *vocis_result_text(const vocis_result *r) {
+    return r->text;
+}
+const char *vocis_result_language(const vocis_result *r) {
+    return r->language;
+}
+float vocis_result_language_probability(const vocis_result *r) {
+    return r->language_probability;
+}
+double vocis_result_duration(const vocis_result *r) {
+    return r->duration;
+}
+vocis_timings vocis_result_timings(const vocis_result *r) {
+    return r->timings;
+}
+void vocis_result_destroy(vocis_result *r) {
+    vo_result_destroy(r);
+}
+
+vocis_write_params vocis_write_default_params(void) {
+    return (vocis_write_params){.json_tokens = true};
+}
+
+vocis_status vocis_result_write(const vocis_result *result, const char *format,
+                                vocis_write_params params, char **document, size_t *size,
+                                vocis_error *err) {
+    vo_error e = {0};
+    return finish(err, &e, vo_result_write(result, format, params, document, size, &e));
+}
+
+/* ---- text, speech, measuring -------------------------------------------------------------------
+ */
+
+char *vocis_normalize(const char *text, const char *language) {
+    bool english = language && (strcmp(language, "en") == 0 || strcmp(language, "english") == 0);
+    return english ? vo_normalize_english(text) : vo_normalize_basic(text, false, false);
+}
+
+vocis_status vocis_compare(const char *reference, const char *hypothesis, bool characters,
+                           vocis_error_rate *out, vocis_error *err) {
+    vo_error e = {0};
+    vo_error_rate rate = {0};
+    vo_status status = characters ? vo_char_errors(reference, hypothesis, &rate, &e)
+                                  : vo_word_errors(reference, hypothesis, &rate, &e);
+    *out = (vocis_error_rate){rate.substitutions, rate.deletions, rate.insertions, rate.reference};
+    return finish(err, &e, status);
+}
+
+vocis_speech_params vocis_speech_default_params(void) {
+    return (vocis_speech_params){.threshold = 0.5f,
+                                 .min_speech_ms = 250,
+                                 .min_silence_ms = 100,
+                                 .speech_pad_ms = 30,
+                                 .max_speech_seconds = INFINITY};
+}
+
+vocis_status vocis_detect_speech(vocis_engine *engine, const float *samples, int64_t n_samples,
+                                 vocis_speech_params params, vocis_span **spans, int *n_spans,
+                                 vocis_error *err) {
+    vo_error e = {0};
+    return finish(err, &e,
+                  vo_detect_speech(engine, samples, n_samples, &params, spans, n_spans, &e));
+}
+
+vocis_status vocis_session_benchmark(vocis_session *session, int runs, vocis_benchmark *out,
+                                     vocis_error *err) {
+    vo_error e = {0};
+    return finish(err, &e, vo_benchmark(session, runs, out, &e));
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The objects behind vocis.h. An engine is threads, kernels and backends; a model adds
+ * weights and text tables; a session adds caches. Pipelines take the public parameter and
+ * result types as they are, so that api.c has nothing to convert.
+ */
+#ifndef VO_PIPELINE_ENGINE_H
+#define VO_PIPELINE_ENGINE_H
+
+#include "audio/mel.h"
+#include "base/log.h"
+#include "decode/decode.h"
+#include "models/whisper/whisper.h"
+#include "text/tokenizer.h"
+#include "vocis.h"
+
+struct vocis_engine {
+    vo_log log;
+    uint32_t cpu_flags;
+    vo_kernels kernels;
+    vo_pool *pool;
+    vo_runtime runtime;
+    char cpu_text[128];
+};
+
+struct vocis_model {
+    vocis_engine *engine;
+    vo_whisper *whisper;
+    vo_tokenizer *tokenizer;
+    vo_mel *mel;
+};
+
+struct vocis_session {
+    vocis_model *model;
+    vo_whisper_state *state;
+    vo_decoder *decoder;
+    vo_lm lm;
+    vo_whisper_feed *feeds;
+    int max_sequences;
+};
+
+vo_status vo_model_load(vocis_engine *engine, const char *path, vocis_model **model, vo_error *err);
+void vo_model_destroy(vocis_model *model);
+vo_status vo_session_create(vocis_model *model, vocis_session_params params,
+                            vocis_session **session, vo_error *err);
+void vo_session_destroy(vocis_session *session);
+
+/* transcribe.c: the main job. */
+vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_samples,
+                        const vocis_transcribe_params *params, vocis_result **result,
+                        vo_error *err);
+/* language.c */
+vo_status vo_detect_language(vocis_session *session, const float *samples, int64_t n_samples,
+                             float *probabilities, int *best, vo_error *err);
+/* Language probabilities of the window that was encoded last: [n_languages]; returns the best. */
+vo_status vo_language_of_window(vocis_session *session, float *probabilities, int *best,
+                                vo_error *err);
+
+#endif

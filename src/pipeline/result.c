@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Results own everything they show.
+ */
+#include "pipeline/result.h"
+
+#include "base/memory.h"
+
+#include <string.h>
+
+vocis_result *vo_result_create(void) {
+    return vo_alloc(sizeof(vocis_result));
+}
+
+static void free_segment(vocis_segment *s) {
+    vo_free((void *)s->text);
+    vo_free((void *)s->tokens);
+    vo_free((void *)s->token_logprobs);
+}
+
+static void *copy(const void *data, size_t bytes) {
+    void *p = vo_alloc(bytes);
+    if (p && bytes) memcpy(p, data, bytes);
+    return p;
+}
+
+vo_status vo_result_add(vocis_result *r, const vocis_segment *segment, vo_error *err) {
+    if (r->n_segments == r->capacity) {
+        int capacity = r->capacity ? 2 * r->capacity : 16;
+        vocis_segment *grown = vo_realloc(r->segments, (size_t)capacity * sizeof *grown);
+        if (!grown) return vo_fail(err, VO_ERR_MEMORY, "no memory for another segment");
+        r->segments = grown;
+        r->capacity = capacity;
+    }
+    vocis_segment *s = &r->segments[r->n_segments];
+    size_t n = (size_t)segment->n_tokens;
+    *s = *segment;
+    s->id = r->n_segments;
+    s->text = vo_strdup(segment->text);
+    s->tokens = copy(segment->tokens, n * sizeof *s->tokens);
+    s->token_logprobs = copy(segment->token_logprobs, n * sizeof *s->token_logprobs);
+    if (!s->text || !s->tokens || !s->token_logprobs) {
+        free_segment(s);
+        return vo_fail(err, VO_ERR_MEMORY, "no memory for another segment");
+    }
+    r->n_segments++;
+    return VO_OK;
+}
+
+vo_status vo_result_finish(vocis_result *r, vo_error *err) {
+    vo_buf joined = {0};
+    vo_buf_puts(&joined, "");
+    for (int i = 0; i < r->n_segments; i++) vo_buf_puts(&joined, r->segments[i].text);
+    if (joined.failed || !joined.data) {
+        vo_buf_free(&joined);
+        return vo_fail(err, VO_ERR_MEMORY, "no memory for the text");
+    }
+    char *begin = joined.data, *end = begin + joined.size;
+    while (*begin == ' ') begin++;
+    while (end > begin && end[-1] == ' ') end--;
+    vo_free(r->text);
+    r->text = vo_strndup(begin, (size_t)(end - begin));
+    vo_buf_free(&joined);
+    return r->text ? VO_OK : vo_fail(err, VO_ERR_MEMORY, "no memory for the text");
+}
+
+void vo_result_destroy(vocis_result *r) {
+    if (!r) return;
+    for (int i = 0; i < r->n_segments; i++) free_segment(&r->segments[i]);
+    vo_free(r->segments);
+    vo_free(r->text);
+    vo_free(r);
+}
