@@ -49,13 +49,17 @@ size_t vo_weights_vocabulary(const vo_weights *weights, const char *const **toke
 /* The bytes of a view were packed elsewhere and may leave memory (they stay mapped). */
 void vo_weights_forget(const vo_weights *weights, const vo_view *view);
 
-/* The vtable of one format. `open` parses data[0..size) and calls the builder in weights.h. */
-typedef struct vo_format {
+/* The vtable of one format. `read` parses data[0..size) and calls the builder in weights.h. */
+typedef struct vo_weight_format {
     const char *name;
     bool (*matches)(const unsigned char *data, size_t size);
     vo_status (*read)(vo_weights *weights, const unsigned char *data, size_t size,
                       const char *file_name, vo_error *err);
-} vo_format;
-extern const vo_format vo_format_safetensors, vo_format_ctranslate2, vo_format_ggml;
+    /* Runs once, after the last file of a model was read: joins quantised tensors with their
+     * scales and names the layout. NULL where there is nothing to do. */
+    vo_status (*finish)(vo_weights *weights, vo_error *err);
+} vo_weight_format;
+extern const vo_weight_format vo_weight_format_safetensors, vo_weight_format_ctranslate2,
+    vo_weight_format_ggml;
 
 #endif
