@@ -38,7 +38,8 @@ char *vo_tokenizer_decode(const vo_tokenizer *tokenizer, const int32_t *ids, int
 /* The ids that "-1" in suppress_tokens stands for (non-speech symbols), ascending. */
 const int32_t *vo_tokenizer_non_speech(const vo_tokenizer *tokenizer, int *n);
 
-/* Languages: "en" or "English" or "ENGLISH" or an alias ("castilian") to an index, -1 if unknown. */
+/* Languages: "en" or "English" or "ENGLISH" or an alias ("castilian") to an index; -1 if
+ * unknown. */
 int vo_language_find(const char *name);
 const char *vo_language_code(int index); /* "en", NULL out of range; 100 entries */
 const char *vo_language_name(int index); /* "english" */
