@@ -14,6 +14,8 @@
 #include <time.h>
 
 enum { MAX_ATTEMPTS = 40, MAX_FRUITLESS = 3, MAX_LISTING = 8 << 20, MAX_REPO_FILES = 256 };
+/* An attempt that brought less than this got us nowhere: the line only trickles. */
+enum { WORTHWHILE_BYTES = 64 * 1024 };
 
 static const char *endpoint_url(void) {
     const char *value = getenv("HF_ENDPOINT");
@@ -90,7 +92,7 @@ static vo_status get_with_retries(vo_http *http, const char *url_path, const cha
         if (answer->sha256[0]) memcpy(stated, answer->sha256, sizeof stated);
         resumed = !answer->from_the_start;
         if (status == VO_OK || !answer->worth_retrying) break;
-        fruitless = answer->received > 0 ? 0 : fruitless + 1;
+        fruitless = answer->received >= WORTHWHILE_BYTES ? 0 : fruitless + 1;
         if (fruitless == MAX_FRUITLESS) break;
         vo_log_line(&context->params.log, VO_LOG_INFO, "%s; trying again", why.message);
         pause_before_attempt(fruitless);
