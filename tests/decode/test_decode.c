@@ -14,6 +14,7 @@
 
 #include "base/memory.h"
 #include "decode/decode.h"
+#include "decode/search.h"
 #include "decode/support_toy.h"
 
 enum { VOCAB = 100, EOT = 60, ROWS = 6, LENGTH = 48, N_PROMPT = 4 };
@@ -322,6 +323,73 @@ static void test_rows_without_any_token_end(void **state) {
         assert_true(f->result.ended);
         assert_true(f->result.sum_logprob == -INFINITY);
     }
+    /* more finished sequences are wanted than live ones were left */
+    set_method(f, 1);
+    f->params.patience = 3;
+    assert_int_equal(decode(f, 0), VO_OK);
+    assert_int_equal(f->result.n_tokens, 8 - N_PROMPT);
+}
+
+static void level(void *user, const toy_row *row, float *logits, int n_vocab) {
+    for (int i = 0; i < n_vocab; i++) logits[i] = i == EOT ? -INFINITY : 0.0f;
+}
+
+static void test_ties_go_to_the_first(void **state) {
+    fixture *f = *state;
+    f->model->edit = level;
+    f->params.max_tokens = 6;
+    for (int method = 0; method < 2; method++) {
+        set_method(f, method);
+        assert_int_equal(decode(f, 0), VO_OK);
+        assert_int_equal(f->result.n_tokens, 6);
+        for (int i = 0; i < 6; i++) assert_int_equal(f->result.tokens[i], 0);
+    }
+    char one[4096], five[4096];
+    set_method(f, 2);
+    assert_int_equal(decode(f, 0), VO_OK);
+    keep(f, five, sizeof(five));
+    f->params.best_of = 1;
+    assert_int_equal(decode(f, 0), VO_OK);
+    keep(f, one, sizeof(one));
+    assert_string_equal(one, five);
+}
+
+/* Ids by descending likelihood; only the likeliest path can end, and does so at every step. */
+static void end_one_path(void *user, const toy_row *row, float *logits, int n_vocab) {
+    bool likeliest = true;
+    for (int i = N_PROMPT; i < row->length; i++) likeliest = likeliest && row->tokens[i] == 0;
+    for (int i = 0; i < n_vocab; i++) logits[i] = (float)i * -8.0f;
+    logits[EOT] = likeliest ? -4.0f : -INFINITY;
+}
+
+static void test_patience_counts_finished_sequences(void **state) {
+    fixture *f = *state;
+    /* round(5 patience), half to even */
+    const struct {
+        float patience;
+        int steps;
+    } cases[] = {{0.2f, 1}, {0.5f, 2}, {0.7f, 4}, {1.0f, 5}, {1.3f, 6}, {1.5f, 8}, {3.0f, 15}};
+    f->model->edit = end_one_path;
+    set_method(f, 1);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        f->params.patience = cases[i].patience;
+        assert_int_equal(decode(f, 0), VO_OK);
+        assert_int_equal(f->result.steps, cases[i].steps);
+    }
+}
+
+static void test_rank_is_the_documented_formula(void **state) {
+    vo_decode_params params = vo_decode_default_params();
+    vo_search search = {.params = &params, .n_prompt = 3};
+    vo_path path = {.n = 3 + 7, .sum = -14.0};
+    assert_true(fabs(vo_search_rank(&search, &path) - -2.0) < 1e-12);
+    params.length_penalty = 0.5f;
+    assert_true(fabs(vo_search_rank(&search, &path) - -14.0 / sqrt(2.0)) < 1e-12);
+    params.length_penalty = 0;
+    assert_true(fabs(vo_search_rank(&search, &path) - -14.0) < 1e-12);
+    path.n = 3;
+    params.length_penalty = NAN;
+    assert_true(fabs(vo_search_rank(&search, &path) - -14.0) < 1e-12);
 }
 
 static void test_a_vocabulary_smaller_than_the_beam(void **state) {
@@ -394,6 +462,9 @@ int main(void) {
         TEST(test_impossible_parameters_are_refused),
         TEST(test_nan_counts_as_minus_infinity),
         TEST(test_rows_without_any_token_end),
+        TEST(test_ties_go_to_the_first),
+        TEST(test_patience_counts_finished_sequences),
+        TEST(test_rank_is_the_documented_formula),
         TEST(test_a_vocabulary_smaller_than_the_beam),
         TEST(test_filters_see_the_tokens_in_order),
     };

@@ -267,7 +267,12 @@ def make_cases():
     for patience in (0.5, 0.7, 1.3, 3.0):
         add(3, f"beam5-patience{patience}", beam_size=5, patience=patience)
     add(4, "beam12", beam_size=12)
-    add(12, "sample", temperature=lambda: rng.choice([0.2, 0.6, 1.0]), seed=lambda: rng.getrandbits(63))
+    add(
+        12,
+        "sample",
+        temperature=lambda: rng.choice([0.2, 0.6, 1.0]),
+        seed=lambda: rng.getrandbits(63),
+    )
     add(
         16,
         "best-of",
