@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The Arm ladder: each level overrides what it does better and returns where the flags end.
+ */
+#include "kernels/arm/arm.h"
+
+void vo_kernels_init_arm(vo_kernels *kernels, uint32_t flags) {
+    if (!(flags & VO_CPU_NEON)) return;
+    vo_simd_init_neon(kernels);
+    kernels->gemm_f32 = vo_neon_gemm_f32;
+    kernels->gemm_f16 = vo_neon_gemm_f16;
+    kernels->skinny_f32 = vo_neon_skinny_f32;
+    kernels->skinny_f16 = vo_neon_skinny_f16;
+    kernels->gemm_pack_a = vo_neon_gemm_pack_a;
+    kernels->attend_block = vo_neon_attend_block;
+    kernels->attend_cached = vo_neon_attend_cached;
+    kernels->mr = VO_NEON_MR;
+    kernels->nr = VO_NEON_NR;
+    kernels->attn_queries = VO_NEON_NR;
+}
