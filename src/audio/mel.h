@@ -11,15 +11,17 @@
 
 enum { VO_MEL_HOP = 160, VO_MEL_WINDOW = 400, VO_MEL_BINS = 201, VO_MEL_FRAMES_PER_SECOND = 100 };
 
-/* Filter bank in sparse form. Immutable. */
+/* Filter bank in sparse form. Immutable, shared between threads. NULL when n_mels is not in
+ * 1..1024 or memory is short (err says). */
 typedef struct vo_mel vo_mel;
 vo_mel *vo_mel_create(int n_mels, vo_error *err);
-void vo_mel_destroy(vo_mel *mel);
+void vo_mel_destroy(vo_mel *mel); /* NULL allowed */
 int vo_mel_count(const vo_mel *mel);
 
-/* n_samples/160 frames of out[frame][n_mels] (time-major). `pad` zero samples are appended
- * first (480000 for a whole file, so that out needs (n_samples + pad) / 160 rows). The clamp
- * runs over everything passed in. pool may be NULL. */
+/* (n_samples + pad) / 160 frames of out[frame][n_mels] (time-major). `pad` zero samples are
+ * appended first (480000 for a whole file), then both ends are mirrored as torch.stft does with
+ * center=True. The clamp runs over everything passed in. Frames without sound cost next to
+ * nothing. pool may be NULL; the result is the same for any number of threads. */
 vo_status vo_mel_compute(const vo_mel *mel, const vo_kernels *kernels, vo_pool *pool,
                          const float *samples, int64_t n_samples, int64_t pad, float *out,
                          vo_error *err);
