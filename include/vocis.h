@@ -338,9 +338,10 @@ VOCIS_API vocis_status vocis_detect_speech(vocis_engine *engine, const float *sa
 /* ---- measuring ------------------------------------------------------------------------------- */
 
 typedef struct vocis_benchmark {
-    double peak_gflops;           /* fused multiply-adds on all threads */
+    double peak_gflops;           /* 10^9 operations a second: multiply-adds on all threads */
     double mel_seconds;           /* one 30 s window */
-    double encode_seconds, encode_gflops;
+    double encode_seconds;        /* one window, with the keys and values of cross-attention */
+    double encode_gflops;         /* work of that window in 10^9 operations: divide to get a rate */
     double step_seconds[3];       /* one decoder step of 1, 5 and 16 rows... 0 where not possible */
     int step_rows[3];
 } vocis_benchmark;

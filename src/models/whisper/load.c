@@ -51,7 +51,7 @@ static int count_layers(const vo_weights *file, const char *side) {
     return n;
 }
 
-static vo_status read_dims(const vo_weights *file, vo_whisper_dims *d, vo_error *err) {
+vo_status vo_whisper_read_dims(const vo_weights *file, vo_whisper_dims *d, vo_error *err) {
     const vo_view *conv = vo_whisper_find(file, BIND_CONV1_W),
                   *tokens = vo_whisper_find(file, BIND_TOKENS),
                   *text = vo_whisper_find(file, BIND_TEXT_POSITIONS),
@@ -145,7 +145,7 @@ vo_status vo_whisper_load(vo_weights *weights, vo_whisper **out, vo_error *err) 
         return vo_fail(err, VO_ERR_MEMORY, "no memory for a model");
     }
     m->file = weights;
-    vo_status status = read_dims(weights, &m->dims, &local);
+    vo_status status = vo_whisper_read_dims(weights, &m->dims, &local);
     if (status == VO_OK) {
         int blocks = m->dims.n_audio_layer + m->dims.n_text_layer;
         int capacity = BIND_SINGLE_COUNT + BIND_BLOCK_COUNT * blocks;

@@ -50,6 +50,8 @@ typedef struct vo_whisper {
 /* Loads a model of any supported layout. Takes `weights` over, also on failure. */
 vo_status vo_whisper_load(vo_weights *weights, vo_whisper **model, vo_error *err);
 void vo_whisper_destroy(vo_whisper *model);
+/* Sizes only; VO_ERR_FORMAT when the weights are not those of a Whisper. */
+vo_status vo_whisper_read_dims(const vo_weights *weights, vo_whisper_dims *dims, vo_error *err);
 
 /* forward.c: records the network. mel [windows * 2 * n_audio_ctx, n_mels] -> [windows *
  * n_audio_ctx, d] */
