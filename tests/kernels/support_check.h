@@ -23,7 +23,7 @@ void check_fill(float *x, int64_t n, float low, float high);
 
 /* ---- guarded memory: slot s holds one array at a time. It ends where an unmapped page
  * begins, so that any access beyond it crashes; before it lie bytes that are compared. */
-enum { CHECK_SLOTS = 8, CHECK_SLOT_BYTES = 4 << 20 };
+enum { CHECK_SLOTS = 8, CHECK_SLOT_BYTES = 32 << 20 };
 bool check_slots_open(void);
 float *check_floats(int slot, int64_t n); /* filled with CHECK_UNTOUCHED */
 uint16_t *check_halves(int slot, int64_t n);

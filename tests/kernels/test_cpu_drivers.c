@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The drivers of backends/cpu (matmul.h, attention.h) at every level of this machine: against
+ * plain loops in double, and bit for bit equal for any number of threads and for a row alone
+ * or among others. Workspaces have exactly the stated size and end at an unmapped page.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backends/cpu/attention.h"
+#include "backends/cpu/matmul.h"
+#include "base/memory.h"
+#include "kernels/support_check.h"
+
+#define EPS 0x1p-24
+
+enum { MAX_POOLS = 4 };
+static const int thread_counts[MAX_POOLS] = {1, 2, 3, 7};
+static vo_pool *pools[MAX_POOLS];
+static check_level levels[8];
+static int n_levels;
+
+static int set_up(void **state) {
+    (void)state;
+    vo_error err = {0};
+    check_seed(20240607);
+    n_levels = check_levels(NULL, levels, &err);
+    if (n_levels < 1 || !check_slots_open()) return -1;
+    for (int i = 0; i < MAX_POOLS; i++)
+        if (!(pools[i] = vo_pool_create(thread_counts[i], &err))) return -1;
+    check_catch_crashes();
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    for (int i = 0; i < MAX_POOLS; i++) vo_pool_destroy(pools[i]);
+    return 0;
+}
+
+/* Runs one case at every level; cmocka hears of failures here, once. */
+static void at_all_levels(const char *name, void (*run)(const vo_kernels *kernels)) {
+    check.failures = 0;
+    check.kernel = name;
+    for (int i = 0; i < n_levels; i++) {
+        check.level = levels[i].name;
+        run(&levels[i].kernels);
+    }
+    assert_int_equal(check.failures, 0);
+}
+
+static void *workspace_of(size_t bytes) {
+    return check_floats(7, (int64_t)((bytes + 3) / 4));
+}
+
+/* ---- products --------------------------------------------------------------------------- */
+
+typedef struct gemm_case {
+    int64_t m, n, k, lda;
+    bool half, bias, gelu;
+    int residual; /* 0: none, 1: another array, 2: C itself */
+} gemm_case;
+
+typedef struct gemm_data {
+    float *a, *w, *bias, *residual;
+    int64_t ldc, c_floats;
+    vo_packed packed;
+} gemm_data;
+
+/* a, w (values as the product sees them), bias, residual with row stride ldc */
+static bool gemm_data_create(gemm_data *d, const gemm_case *g, const vo_kernels *k, vo_pool *pool) {
+    vo_error err = {0};
+    const int64_t count = g->n * g->k;
+    uint16_t *halves = check_halves(2, g->half ? count : 0);
+    d->ldc = g->n + 3;
+    d->c_floats = (g->m - 1) * d->ldc + g->n;
+    d->a = check_floats(0, (g->m - 1) * g->lda + g->k);
+    d->w = check_floats(1, count);
+    d->bias = check_floats(3, g->n);
+    d->residual = check_floats(4, d->c_floats);
+    check_fill(d->a, (g->m - 1) * g->lda + g->k, -1, 1);
+    check_fill(d->w, count, -1, 1);
+    check_fill(d->bias, g->n, -1, 1);
+    check_fill(d->residual, d->c_floats, -1, 1);
+    for (int64_t i = 0; g->half && i < count; i++) {
+        halves[i] = vo_f32_to_f16(d->w[i]);
+        d->w[i] = vo_f16_to_f32(halves[i]);
+    }
+    vo_view view = {.name = "w", .dtype = g->half ? VO_F16 : VO_F32, .rank = 2};
+    view.shape[0] = g->n;
+    view.shape[1] = g->k;
+    view.data = g->half ? (const void *)halves : (const void *)d->w;
+    view.bytes = (size_t)count * (g->half ? 2 : 4);
+    if (vo_packed_create(&d->packed, k, pool, &view, &err) == VO_OK) return true;
+    check_fail("cannot pack: %s", err.message);
+    return false;
+}
+
+/* rows row0..row0+m of the product into c, of which row 0 is the case's row 0 */
+static void gemm_run(const gemm_case *g, const gemm_data *d, const vo_kernels *k, vo_pool *pool,
+                     int64_t row0, int64_t m, float *c) {
+    const vo_gemm job = {.m = m,
+                         .a = d->a + row0 * g->lda,
+                         .lda = g->lda,
+                         .b = &d->packed,
+                         .bias = g->bias ? d->bias : NULL,
+                         .gelu = g->gelu,
+                         .residual = g->residual == 0   ? NULL
+                                     : g->residual == 1 ? d->residual + row0 * d->ldc
+                                                        : c + row0 * d->ldc,
+                         .ldr = d->ldc,
+                         .c = c + row0 * d->ldc,
+                         .ldc = d->ldc};
+    void *workspace = workspace_of(vo_gemm_workspace(k, vo_pool_threads(pool), m, g->n, g->k));
+    vo_gemm_run(&job, k, pool, workspace);
+    if (!check_slots_intact()) check_fail("wrote before the start of an array");
+}
+
+/* A fresh C: what lies in it is the residual when that is C itself. */
+static float *gemm_output(const gemm_case *g, const gemm_data *d, int slot) {
+    float *c = check_floats(slot, d->c_floats);
+    for (int64_t i = 0; g->residual == 2 && i < g->m; i++)
+        memcpy(c + i * d->ldc, d->residual + i * d->ldc, (size_t)g->n * sizeof *c);
+    return c;
+}
+
+static void gemm_compare(const gemm_case *g, const gemm_data *d, const float *c) {
+    for (int64_t i = 0; i < g->m; i++) {
+        for (int64_t j = 0; j < g->n; j++) {
+            double sum = 0, size = 0;
+            for (int64_t kk = 0; kk < g->k; kk++) {
+                const double p = (double)d->a[i * g->lda + kk] * (double)d->w[j * g->k + kk];
+                sum += p;
+                size += fabs(p);
+            }
+            if (g->bias) sum += (double)d->bias[j];
+            if (g->gelu) sum = 0.5 * sum * erfc(-sum * 0.70710678118654752440);
+            if (g->residual) sum += (double)d->residual[i * d->ldc + j];
+            const double tolerance = 1.2 * EPS * (double)(g->k + 2) * size + 8 * EPS * fabs(sum) +
+                                     (g->gelu ? 1e-6 * fmax(1, size) : 4 * EPS);
+            if (!check_near((double)c[i * d->ldc + j], sum, tolerance))
+                check_fail("m=%d n=%d k=%d [%d,%d] = %.9g, not %.9g", (int)g->m, (int)g->n,
+                           (int)g->k, (int)i, (int)j, (double)c[i * d->ldc + j], sum);
+        }
+    }
+    if (!check_gaps_intact(c, g->m, g->n, d->ldc)) check_fail("wrote between rows");
+}
+
+static void gemm_check(const vo_kernels *k, const gemm_case *g) {
+    gemm_data d;
+    if (!gemm_data_create(&d, g, k, pools[check_below(MAX_POOLS)])) return;
+    float *first = gemm_output(g, &d, 5);
+    gemm_run(g, &d, k, pools[0], 0, g->m, first);
+    gemm_compare(g, &d, first);
+    for (int i = 1; i < MAX_POOLS; i++) {
+        float *c = gemm_output(g, &d, 6);
+        gemm_run(g, &d, k, pools[i], 0, g->m, c);
+        if (memcmp(c, first, (size_t)d.c_floats * sizeof *c))
+            check_fail("m=%d n=%d k=%d differs with %d threads", (int)g->m, (int)g->n, (int)g->k,
+                       thread_counts[i]);
+    }
+    float *c = gemm_output(g, &d, 6);
+    for (int64_t row = 0; row < g->m; row++) gemm_run(g, &d, k, pools[row % 2], row, 1, c);
+    if (memcmp(c, first, (size_t)d.c_floats * sizeof *c))
+        check_fail("m=%d n=%d k=%d: a row depends on its neighbours", (int)g->m, (int)g->n,
+                   (int)g->k);
+    vo_packed_destroy(&d.packed);
+}
+
+static void gemm_shapes(const vo_kernels *k) {
+    static const int64_t m[] = {1, 2, 8, 9, 15, 31, 70, 370}, n[] = {1, 17, 64, 100, 193};
+    static const int64_t depth[] = {1, 7, 64, 257};
+    for (int i = 0; i < 8; i++) {
+        for (int j = 0; j < 5; j++) {
+            const int64_t kk = depth[check_below(4)];
+            const gemm_case g = {.m = m[i],
+                                 .n = n[j],
+                                 .k = kk,
+                                 .lda = kk + check_below(4),
+                                 .half = (i + j) & 1,
+                                 .bias = check_below(2) != 0,
+                                 .gelu = check_below(2) != 0,
+                                 .residual = check_below(3)};
+            gemm_check(k, &g);
+        }
+    }
+    /* more than one block of k; rows that overlap, as in a convolution */
+    const gemm_case deep = {.m = 40, .n = 70, .k = 3000, .lda = 3000, .half = true, .bias = true};
+    const gemm_case overlapping = {.m = 50, .n = 70, .k = 240, .lda = 160, .gelu = true};
+    gemm_check(k, &deep);
+    gemm_check(k, &overlapping);
+}
+
+static void test_gemm(void **state) {
+    (void)state;
+    at_all_levels("vo_gemm_run", gemm_shapes);
+}
+
+static void packed_rows(const vo_kernels *k) {
+    for (int half = 0; half < 2; half++) {
+        const gemm_case g = {.m = 1, .n = 77, .k = 45, .lda = 45, .half = half};
+        gemm_data d;
+        if (!gemm_data_create(&d, &g, k, pools[1])) return;
+        float *row = check_floats(5, g.k);
+        for (int64_t i = 0; i < g.n; i++) {
+            vo_packed_row(&d.packed, i, row);
+            if (memcmp(row, d.w + i * g.k, (size_t)g.k * sizeof *row))
+                check_fail("row %d of a packed matrix differs", (int)i);
+        }
+        vo_packed_destroy(&d.packed);
+    }
+}
+
+static void test_packed_row(void **state) {
+    (void)state;
+    at_all_levels("vo_packed_row", packed_rows);
+}
+
+/* A row that holds no number may not stain the others. */
+static void stain(const vo_kernels *k) {
+    const gemm_case g = {.m = 20, .n = 40, .k = 33, .lda = 33};
+    gemm_data d;
+    if (!gemm_data_create(&d, &g, k, pools[0])) return;
+    for (int64_t i = 0; i < g.k; i++) d.a[7 * g.lda + i] = i & 1 ? INFINITY : NAN;
+    float *c = gemm_output(&g, &d, 5);
+    gemm_run(&g, &d, k, pools[1], 0, g.m, c);
+    for (int64_t i = 0; i < g.m; i++)
+        for (int64_t j = 0; j < g.n; j++)
+            if ((i == 7) != (bool)isnan(c[i * d.ldc + j])) check_fail("row %d", (int)i);
+    vo_packed_destroy(&d.packed);
+}
+
+static void test_nan_stays_in_its_row(void **state) {
+    (void)state;
+    at_all_levels("vo_gemm_run with NaN", stain);
+}
+
+/* ---- attention -------------------------------------------------------------------------- */
+
+/* One query against len keys in double: key t at k[row(t) * ldk]. want: [hd]; returns the error
+ * allowed. */
+static double attend_one(int64_t len, int64_t hd, double scale, const float *q, const float *k,
+                         int64_t ldk, const float *v, int64_t ldv, const int32_t *table,
+                         double *want) {
+    static double p[2048];
+    double max = -INFINITY, total = 0, products = 0, largest = 0;
+    for (int64_t t = 0; t < len; t++) {
+        const float *key = k + (table ? table[t] : t) * ldk;
+        double sum = 0, size = 0;
+        for (int64_t d = 0; d < hd; d++) {
+            sum += (double)q[d] * (double)key[d];
+            size += fabs((double)q[d] * (double)key[d]);
+        }
+        p[t] = scale * sum;
+        if (p[t] > max) max = p[t];
+        if (size > products) products = size;
+    }
+    for (int64_t t = 0; t < len; t++) total += p[t] = exp(p[t] - max);
+    for (int64_t d = 0; d < hd; d++) want[d] = 0;
+    for (int64_t t = 0; t < len; t++) {
+        const float *value = v + (table ? table[t] : t) * ldv;
+        for (int64_t d = 0; d < hd; d++) {
+            want[d] += p[t] / total * (double)value[d];
+            if (fabs((double)value[d]) > largest) largest = fabs((double)value[d]);
+        }
+    }
+    return largest * (2 * scale * products * (double)(hd + 2) + (double)len + 8) * EPS;
+}
+
+static void compare_row(int64_t hd, const float *out, const double *want, double tolerance,
+                        const char *what) {
+    for (int64_t d = 0; d < hd; d++)
+        if (!check_near((double)out[d], want[d], tolerance))
+            check_fail("%s [%d] = %.9g, not %.9g", what, (int)d, (double)out[d], want[d]);
+}
+
+static void full_case(const vo_kernels *k, int64_t batch, int64_t t, int64_t heads, int64_t hd) {
+    const int64_t width = heads * hd, ld = 3 * width + 5, ldo = width + 2, rows = batch * t;
+    float *qkv = check_floats(0, rows * ld), *first = check_floats(1, (rows - 1) * ldo + width);
+    double want[128];
+    check_fill(qkv, rows * ld, -1.5f, 1.5f);
+    vo_attend_full job = {.batch = batch,
+                          .t = t,
+                          .heads = heads,
+                          .hd = hd,
+                          .scale = 1 / sqrtf((float)hd),
+                          .q = qkv,
+                          .k = qkv + width,
+                          .v = qkv + 2 * width,
+                          .ldq = ld,
+                          .ldk = ld,
+                          .ldv = ld,
+                          .ldo = ldo};
+    for (int i = 0; i < MAX_POOLS; i++) {
+        float *out = i ? check_floats(2, (rows - 1) * ldo + width) : first;
+        job.out = out;
+        vo_attend_full_run(
+            &job, k, pools[i],
+            workspace_of(vo_attend_full_workspace(k, thread_counts[i], t, heads, hd)));
+        if (!check_slots_intact() || !check_gaps_intact(out, rows, width, ldo))
+            check_fail("wrote outside its rows");
+        if (memcmp(out, first, (size_t)((rows - 1) * ldo + width) * sizeof *out))
+            check_fail("t=%d hd=%d differs with %d threads", (int)t, (int)hd, thread_counts[i]);
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        const float *item = qkv + row / t * t * ld;
+        for (int64_t h = 0; h < heads; h++) {
+            const double tolerance =
+                attend_one(t, hd, (double)job.scale, qkv + row * ld + h * hd, item + width + h * hd,
+                           ld, item + 2 * width + h * hd, ld, NULL, want);
+            compare_row(hd, first + row * ldo + h * hd, want, tolerance, "full attention");
+        }
+    }
+}
+
+static void full_shapes(const vo_kernels *k) {
+    static const int64_t lengths[] = {1, 5, 33, 168, 170, 350};
+    for (int i = 0; i < 6; i++) full_case(k, 1 + i % 2, lengths[i], 1 + i % 3, i == 2 ? 20 : 64);
+}
+
+static void test_attend_full(void **state) {
+    (void)state;
+    at_all_levels("vo_attend_full_run", full_shapes);
+}
+
+/* Sequences of different lengths; the first rows share one view, as beams of one window do. */
+static void cached_case(const vo_kernels *k, int64_t rows, int64_t max_len, bool mapped) {
+    enum { HEADS = 3, HD = 64, SEQUENCES = 4 };
+    const int64_t slots = SEQUENCES * max_len, width = HEADS * HD, ldq = width + 1;
+    float *q = check_floats(0, rows * ldq), *keys = check_floats(1, HEADS * slots * HD);
+    float *values = check_floats(2, HEADS * slots * HD), *first = check_floats(3, rows * width);
+    int32_t *table = (int32_t *)(void *)check_floats(4, slots), seq[16], len[16];
+    double want[HD];
+    check_fill(q, rows * ldq, -1.5f, 1.5f);
+    check_fill(keys, HEADS * slots * HD, -1.5f, 1.5f);
+    check_fill(values, HEADS * slots * HD, -1.5f, 1.5f);
+    for (int64_t i = 0; i < slots; i++) table[i] = check_below((int)slots);
+    for (int64_t i = 0; i < rows; i++) {
+        seq[i] = i < rows / 2 ? 1 : check_below(SEQUENCES);
+        len[i] = i < rows / 2 ? (int32_t)max_len : 1 + check_below((int)max_len);
+    }
+    vo_attend_cached job = {.rows = rows,
+                            .heads = HEADS,
+                            .hd = HD,
+                            .slots = slots,
+                            .max_len = max_len,
+                            .scale = 0.125f,
+                            .q = q,
+                            .ldq = ldq,
+                            .k = keys,
+                            .v = values,
+                            .table = mapped ? table : NULL,
+                            .seq = seq,
+                            .len = len,
+                            .ldo = width};
+    for (int i = 0; i < MAX_POOLS; i++) {
+        float *out = job.out = i ? check_floats(5, rows * width) : first;
+        vo_attend_cached_run(&job, k, pools[i],
+                             workspace_of(vo_attend_cached_workspace(thread_counts[i], max_len)));
+        if (!check_slots_intact()) check_fail("wrote before the start of an array");
+        if (memcmp(out, first, (size_t)(rows * width) * sizeof *out))
+            check_fail("rows=%d differs with %d threads", (int)rows, thread_counts[i]);
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        vo_attend_cached one = job;
+        one.rows = 1;
+        one.q = q + i * ldq;
+        one.seq = seq + i;
+        one.len = len + i;
+        one.out = check_floats(5, width);
+        vo_attend_cached_run(&one, k, pools[1],
+                             workspace_of(vo_attend_cached_workspace(thread_counts[1], max_len)));
+        if (memcmp(one.out, first + i * width, (size_t)width * sizeof *first))
+            check_fail("row %d of %d depends on its neighbours", (int)i, (int)rows);
+        for (int64_t h = 0; h < HEADS; h++) {
+            const int64_t base = (h * slots + (mapped ? 0 : seq[i] * max_len)) * HD;
+            const double tolerance =
+                attend_one(len[i], HD, (double)job.scale, q + i * ldq + h * HD, keys + base, HD,
+                           values + base, HD, mapped ? table + seq[i] * max_len : NULL, want);
+            compare_row(HD, first + i * width + h * HD, want, tolerance, "cached attention");
+        }
+    }
+}
+
+static void cached_shapes(const vo_kernels *k) {
+    static const int64_t rows[] = {1, 2, 5, 8, 13}, lengths[] = {1, 7, 40, 65, 448};
+    for (int i = 0; i < 5; i++)
+        for (int mapped = 0; mapped < 2; mapped++) cached_case(k, rows[i], lengths[i], mapped);
+}
+
+static void test_attend_cached(void **state) {
+    (void)state;
+    at_all_levels("vo_attend_cached_run", cached_shapes);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gemm),
+        cmocka_unit_test(test_packed_row),
+        cmocka_unit_test(test_nan_stays_in_its_row),
+        cmocka_unit_test(test_attend_full),
+        cmocka_unit_test(test_attend_cached),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
