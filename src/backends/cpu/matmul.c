@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * Products with packed weights. Few rows stream the panels of B once through the skinny
- * kernels; many rows are packed into tiles of mr rows first, then blocks of C are shared out
- * over the threads. A block is computed in scratch that stays in the cache, k block by
- * k block, and leaves for C with bias, activation and residual already applied; that is also
- * what lets the residual be C itself. Who computes an element never changes its sum.
+ * kernels. Many rows are cut into blocks whose packed copy of A stays in L2 while every panel
+ * of B passes by; a column of tiles is computed in scratch, k block by k block, and leaves for
+ * C with bias, activation and residual already applied, which is also what lets the residual
+ * be C itself. What the next step needs is prefetched during this one. Who computes an element
+ * never changes its sum.
  */
 #include "backends/cpu/matmul.h"
 
@@ -13,11 +14,13 @@
 #include "base/memory.h"
 
 enum {
-    K_BLOCK_BYTES = 32 * 1024,        /* of one panel: it should stay in L1 for a column of tiles */
-    BLOCK_TILES = 96,                 /* most tiles of one block of C: its scratch stays in L2 */
-    BLOCK_ROWS = 24,                  /* most tiles down one block of C */
-    SKINNY_COLUMNS = 512,             /* most columns of one skinny task */
-    PACKED_A_BYTES = 16 * 1024 * 1024 /* of A packed at a time */
+    K_BLOCK_BYTES = 32 * 1024, /* of one panel: it should stay in L1 for a column of tiles */
+    BLOCK_ROWS = 336,          /* most rows of one block */
+    BLOCK_BYTES = 1024 * 1024, /* most bytes of its packed A, if that allows BLOCK_LEAST rows */
+    BLOCK_LEAST = 112,
+    SHARED_TILES = 3,     /* with fewer tiles per thread, all threads share one packed A */
+    SKINNY_COLUMNS = 512, /* most columns of one skinny task */
+    LINE = 64             /* bytes of a cache line */
 };
 
 static int64_t ceil_div(int64_t a, int64_t b) {
@@ -156,14 +159,23 @@ void vo_packed_row(const vo_packed *packed, int64_t i, float *out) {
 typedef struct gemm_job {
     const vo_gemm *gemm;
     const vo_kernels *kernels;
-    int64_t row0, rows;  /* the rows of this pass over A */
     int64_t k_block;     /* steps of k at a time */
     int64_t tall, wide;  /* block of C in tiles of mr x nr */
     int64_t blocks_down; /* blocks from top to bottom */
-    float *packed_a;     /* [ceil(rows/mr)][k][mr] */
+    float *shared_a;     /* [ceil(m/mr)][k][mr], or NULL when each block packs its own */
     float *scratch;      /* [threads][scratch_floats] */
     int64_t scratch_floats;
 } gemm_job;
+
+/* Where a block is being computed. */
+typedef struct block {
+    int64_t tile0, rows; /* its first tile of A, its rows */
+    float *a;            /* [tall][k][mr] */
+    bool pack;           /* a is yet to be filled */
+    int64_t last_panel;  /* exclusive */
+    float *c;            /* [tall*mr][nr]: one column of tiles */
+    float *converted;    /* [k_block][nr]: one block of halves as floats */
+} block;
 
 /* Steps of k such that one block of a panel takes K_BLOCK_BYTES, evenly spread over k. */
 static int64_t k_block_size(const vo_kernels *kernels, int64_t k) {
@@ -171,24 +183,41 @@ static int64_t k_block_size(const vo_kernels *kernels, int64_t k) {
     return max64(1, ceil_div(k, max64(1, ceil_div(k, most))));
 }
 
-/* Most tiles of A that are packed at a time. */
-static int64_t tiles_at_once(const vo_kernels *kernels, int64_t m, int64_t k) {
-    int64_t tiles = PACKED_A_BYTES / (max64(k, 1) * kernels->mr * (int64_t)sizeof(float));
-    return min64(max64(tiles, 4 * BLOCK_ROWS), ceil_div(m, kernels->mr));
+/* Most tiles of one block. */
+static int64_t most_tall(const vo_kernels *kernels, int64_t k) {
+    int64_t rows = BLOCK_BYTES / (max64(k, 1) * (int64_t)sizeof(float));
+    return min64(max64(rows, BLOCK_LEAST), BLOCK_ROWS) / kernels->mr;
 }
 
-/* Floats for a block of C and a converted block of one panel, or for a skinny strip. */
-static int64_t scratch_floats(const vo_kernels *kernels, int64_t k) {
-    int64_t block = (int64_t)BLOCK_TILES * kernels->mr * kernels->nr;
-    int64_t panel = k_block_size(kernels, k) * kernels->nr;
-    return ceil_div(max64(block + panel, (int64_t)VO_SKINNY_ROWS * SKINNY_COLUMNS), 16) * 16;
+static int64_t round16(int64_t n) {
+    return ceil_div(n, 16) * 16;
+}
+static int64_t c_floats(const vo_kernels *kernels) {
+    return round16(BLOCK_ROWS * kernels->nr);
+}
+static int64_t converted_floats(const vo_kernels *kernels, int64_t k) {
+    return round16(k_block_size(kernels, k) * kernels->nr);
+}
+
+/* Floats of one thread: a column of C, a converted block, A; or one skinny strip. */
+static int64_t scratch_floats(const vo_kernels *kernels, int64_t m, int64_t k) {
+    int64_t strip = VO_SKINNY_ROWS * SKINNY_COLUMNS;
+    if (m <= VO_SKINNY_ROWS) return strip;
+    int64_t a = min64(most_tall(kernels, k), ceil_div(m, kernels->mr)) * kernels->mr * k;
+    return max64(strip, c_floats(kernels) + converted_floats(kernels, k) + round16(a));
 }
 
 size_t vo_gemm_workspace(const vo_kernels *kernels, int threads, int64_t m, int64_t n, int64_t k) {
     (void)n;
-    int64_t floats = scratch_floats(kernels, k) * threads;
-    if (m > VO_SKINNY_ROWS) floats += tiles_at_once(kernels, m, k) * kernels->mr * k;
+    int64_t floats = scratch_floats(kernels, m, k) * threads;
+    if (m > VO_SKINNY_ROWS)
+        floats +=
+            min64(ceil_div(m, kernels->mr), (int64_t)SHARED_TILES * threads) * kernels->mr * k;
     return (size_t)floats * sizeof(float);
+}
+
+static void prefetch(const void *from, int64_t bytes) {
+    for (int64_t i = 0; i < bytes; i += LINE) __builtin_prefetch((const char *)from + i, 0, 2);
 }
 
 /* A finished block c[rows][columns] leaves for C at (row, column). */
@@ -229,37 +258,69 @@ static void run_skinny(gemm_job *job, vo_pool *pool) {
     vo_pool_run(pool, ceil_div(panels, job->wide), skinny_tile, job);
 }
 
+/* Rows of A in tile `tile`, at least one. */
+static int tile_rows(const gemm_job *job, int64_t tile) {
+    return (int)min64(job->kernels->mr, job->gemm->m - tile * job->kernels->mr);
+}
+
+/* Steps [k0, k0+steps) of one tile of A into the whole tile `to`. */
+static void pack_a(const gemm_job *job, int64_t tile, int64_t k0, int64_t steps, float *to) {
+    const vo_gemm *g = job->gemm;
+    job->kernels->gemm_pack_a(steps, tile_rows(job, tile),
+                              g->a + tile * job->kernels->mr * g->lda + k0, g->lda,
+                              to + k0 * job->kernels->mr);
+}
+
+static void prefetch_a(const gemm_job *job, int64_t tile, int64_t k0, int64_t steps) {
+    const vo_gemm *g = job->gemm;
+    const int64_t row = tile * job->kernels->mr;
+    for (int i = 0; i < tile_rows(job, tile); i++)
+        prefetch(g->a + (row + i) * g->lda + k0, steps * (int64_t)sizeof(float));
+}
+
 static void pack_a_tile(void *arg, int64_t tile, int thread) {
     (void)thread;
     const gemm_job *job = arg;
-    int mr = job->kernels->mr;
-    int m = (int)min64(job->rows - tile * mr, mr);
     int64_t k = job->gemm->b->k;
-    job->kernels->gemm_pack_a(k, m, job->gemm->a + (job->row0 + tile * mr) * job->gemm->lda,
-                              job->gemm->lda, job->packed_a + tile * k * mr);
+    pack_a(job, tile, 0, k, job->shared_a + tile * k * job->kernels->mr);
 }
 
-/* One panel times one column of tiles for steps [k0, k0+steps): c[rows][nr] of stride ldc. A
- * panel of halves that several tiles use is converted once, into `converted`. */
-static void panel_column(const gemm_job *job, int64_t panel, int64_t tile0, int64_t rows,
-                         int64_t k0, int64_t steps, float *converted, float *c, int64_t ldc) {
+/* One panel times the block's tiles for steps [k0, k0+steps). Halves that several tiles use are
+ * converted once. */
+static void panel_step(const gemm_job *job, const block *at, int64_t panel, int64_t k0,
+                       int64_t steps) {
     const vo_packed *b = job->gemm->b;
     const vo_kernels *kernels = job->kernels;
     const int mr = kernels->mr, nr = kernels->nr;
+    const int64_t tiles = ceil_div(at->rows, mr);
     const void *from = panel_at(b, panel, k0);
     bool half = b->dtype == VO_F16;
-    if (half && rows > mr) {
-        kernels->f16_to_f32(steps * nr, from, converted);
-        from = converted;
+    /* B continues in memory with the next step, up to the end of the last panel. */
+    const char *next = panel_at(b, panel, k0 + steps);
+    const int64_t bytes = min64(steps * nr * (int64_t)element_bytes(b),
+                                (const char *)panel_at(b, at->last_panel, 0) - next);
+    const int64_t share = ceil_div(ceil_div(bytes, tiles), LINE) * LINE;
+    if (half && tiles > 1) {
+        kernels->f16_to_f32(steps * nr, from, at->converted);
+        from = at->converted;
         half = false;
     }
-    for (int64_t i = 0; i < rows; i += mr) {
-        const float *a = job->packed_a + ((tile0 + i / mr) * b->k + k0) * mr;
-        const int m = (int)min64(rows - i, mr);
+    for (int64_t i = 0; i < tiles; i++) {
+        float *a = at->a + i * b->k * mr;
+        float *c = at->c + i * mr * nr;
+        const int m = tile_rows(job, at->tile0 + i);
+        if (at->pack) {
+            pack_a(job, at->tile0 + i, k0, steps, a);
+            if (i + 1 < tiles) prefetch_a(job, at->tile0 + i + 1, k0, steps);
+        }
+        if (i * share < bytes) prefetch(next + i * share, min64(share, bytes - i * share));
         if (half)
-            kernels->gemm_f16(steps, a, from, c + i * ldc, ldc, m, nr, k0 > 0);
+            kernels->gemm_f16(steps, a + k0 * mr, from, c, nr, m, nr, k0 > 0);
         else
-            kernels->gemm_f32(steps, a, from, c + i * ldc, ldc, m, nr, k0 > 0);
+            kernels->gemm_f32(steps, a + k0 * mr, from, c, nr, m, nr, k0 > 0);
+        /* Tile by tile, so that the stores to C drain during the next tile's sums. */
+        if (k0 + steps >= b->k)
+            finish(job, (at->tile0 + i) * mr, m, panel * nr, min64(nr, b->n - panel * nr), c, nr);
     }
 }
 
@@ -267,52 +328,67 @@ static void block_tile(void *arg, int64_t tile, int thread) {
     const gemm_job *job = arg;
     const vo_packed *b = job->gemm->b;
     const int64_t mr = job->kernels->mr, nr = job->kernels->nr;
-    int64_t tile0 = tile % job->blocks_down * job->tall;
-    int64_t rows = min64(job->tall * mr, job->rows - tile0 * mr);
-    int64_t first = tile / job->blocks_down * job->wide;
-    int64_t panels = min64(job->wide, ceil_div(b->n, nr) - first), ldc = panels * nr;
-    float *c = job->scratch + thread * job->scratch_floats;
-    float *converted = c + (int64_t)BLOCK_TILES * mr * nr;
-    int64_t k0 = 0;
-    do {
-        int64_t steps = min64(job->k_block, b->k - k0);
-        for (int64_t p = 0; p < panels; p++) {
-            panel_column(job, first + p, tile0, rows, k0, steps, converted, c + p * nr, ldc);
-            int64_t column = (first + p) * nr;
-            if (k0 + steps >= b->k)
-                finish(job, job->row0 + tile0 * mr, rows, column, min64(nr, b->n - column),
-                       c + p * nr, ldc);
-        }
-        k0 += steps;
-    } while (k0 < b->k);
+    int64_t panel = tile / job->blocks_down * job->wide;
+    block at = {.tile0 = tile % job->blocks_down * job->tall};
+    at.rows = min64(job->tall * mr, job->gemm->m - at.tile0 * mr);
+    at.last_panel = min64(panel + job->wide, ceil_div(b->n, nr));
+    at.c = job->scratch + thread * job->scratch_floats;
+    at.converted = at.c + c_floats(job->kernels);
+    at.a = at.converted + converted_floats(job->kernels, b->k);
+    at.pack = !job->shared_a;
+    if (job->shared_a) at.a = job->shared_a + at.tile0 * b->k * mr;
+    for (; panel < at.last_panel; panel++) {
+        int64_t k0 = 0;
+        do {
+            int64_t steps = min64(job->k_block, b->k - k0);
+            panel_step(job, &at, panel, k0, steps);
+            k0 += steps;
+        } while (k0 < b->k);
+        at.pack = false;
+    }
 }
 
 /* Time of the slowest thread, in tiles, when blocks are dealt out evenly. The constants are the
- * cost of converting and reading a panel and of starting a block. */
-static double makespan(int64_t tiles_down, int64_t tiles_across, int64_t tall, int64_t wide,
-                       int threads) {
-    int64_t blocks = ceil_div(tiles_down, tall) * ceil_div(tiles_across, wide);
-    double block = (double)wide * ((double)tall + 0.35) + 0.15 * (double)tall + 0.1;
-    return (double)ceil_div(blocks, threads) * block;
+ * cost of reading and converting a panel and of starting a block. */
+static double makespan(int64_t blocks, int64_t tall, int64_t wide, int threads) {
+    double one = (double)wide * ((double)tall + 0.35) + 0.15 * (double)tall + 0.1;
+    return (double)ceil_div(blocks, threads) * one;
 }
 
-/* The shape of the blocks of C for which the slowest thread ends first. */
-static void choose_blocks(gemm_job *job, int threads) {
-    int64_t down = ceil_div(job->rows, job->kernels->mr);
-    int64_t across = ceil_div(job->gemm->b->n, job->kernels->nr);
+/* All columns in one block, rows in as few equal blocks per thread as the caches allow. */
+static void choose_tall(gemm_job *job, int threads) {
+    int64_t down = ceil_div(job->gemm->m, job->kernels->mr);
+    int64_t most = most_tall(job->kernels, job->gemm->b->k);
     double best = 1e300;
-    for (int64_t wide = 1; wide <= 8 && wide <= across; wide *= 2) {
-        int64_t most = min64(min64(down, BLOCK_ROWS), BLOCK_TILES / wide);
-        /* Only heights that divide the rows into equal blocks are worth a try. */
-        for (int64_t parts = ceil_div(down, most); parts <= down; parts++) {
+    job->wide = ceil_div(job->gemm->b->n, job->kernels->nr);
+    int64_t first = ceil_div(ceil_div(down, most), threads);
+    for (int64_t rounds = first; rounds < first + 4; rounds++) {
+        int64_t tall = ceil_div(down, rounds * threads);
+        double time = makespan(ceil_div(down, tall), tall, job->wide, threads);
+        if (time < best) {
+            best = time;
+            job->tall = tall;
+        }
+    }
+    job->blocks_down = ceil_div(down, job->tall);
+}
+
+/* Few rows: blocks in both directions over one packed A. */
+static void choose_grid(gemm_job *job, int threads) {
+    int64_t down = ceil_div(job->gemm->m, job->kernels->mr);
+    int64_t across = ceil_div(job->gemm->b->n, job->kernels->nr);
+    int64_t most = min64(down, BLOCK_ROWS / job->kernels->mr);
+    double best = 1e300;
+    for (int64_t wide = 1; wide <= 16 && wide <= across; wide *= 2) {
+        for (int64_t parts = ceil_div(down, most); parts <= down; parts *= 2) {
             int64_t tall = ceil_div(down, parts);
-            double time = makespan(down, across, tall, wide, threads);
+            int64_t blocks = ceil_div(down, tall) * ceil_div(across, wide);
+            double time = makespan(blocks, tall, wide, threads);
             if (time < best) {
                 best = time;
                 job->tall = tall;
                 job->wide = wide;
             }
-            if (tall * 4 < most || tall == 1) break;
         }
     }
     job->blocks_down = ceil_div(down, job->tall);
@@ -322,23 +398,21 @@ void vo_gemm_run(const vo_gemm *gemm, const vo_kernels *kernels, vo_pool *pool, 
     const vo_packed *b = gemm->b;
     int threads = vo_pool_threads(pool);
     gemm_job job = {.gemm = gemm, .kernels = kernels, .scratch = workspace};
-    job.scratch_floats = scratch_floats(kernels, b->k);
+    job.scratch_floats = scratch_floats(kernels, gemm->m, b->k);
     if (gemm->m <= 0) return;
     if (gemm->m <= VO_SKINNY_ROWS) {
         run_skinny(&job, pool);
         return;
     }
-    job.packed_a = job.scratch + job.scratch_floats * threads;
     job.k_block = k_block_size(kernels, b->k);
-    /* Equal passes rather than a short last one. */
-    int64_t tiles = ceil_div(gemm->m, kernels->mr);
-    int64_t passes = ceil_div(tiles, tiles_at_once(kernels, gemm->m, b->k));
-    int64_t step = ceil_div(tiles, passes) * kernels->mr;
-    for (; job.row0 < gemm->m; job.row0 += step) {
-        job.rows = min64(step, gemm->m - job.row0);
-        choose_blocks(&job, threads);
-        vo_pool_run(pool, ceil_div(job.rows, kernels->mr), pack_a_tile, &job);
-        vo_pool_run(pool, job.blocks_down * ceil_div(ceil_div(b->n, b->nr), job.wide), block_tile,
-                    &job);
+    int64_t down = ceil_div(gemm->m, kernels->mr);
+    if (down <= (int64_t)SHARED_TILES * threads) {
+        job.shared_a = job.scratch + job.scratch_floats * threads;
+        choose_grid(&job, threads);
+        vo_pool_run(pool, down, pack_a_tile, &job);
+    } else {
+        choose_tall(&job, threads);
     }
+    vo_pool_run(pool, job.blocks_down * ceil_div(ceil_div(b->n, b->nr), job.wide), block_tile,
+                &job);
 }
