@@ -153,6 +153,8 @@ VOCIS_API char *vocis_known_model_path(const char *name, const char *cache_dir);
 VOCIS_API int vocis_language_count(void);
 VOCIS_API const char *vocis_language_code(int index);
 VOCIS_API const char *vocis_language_name(int index);
+/* Index of a code or name in any case ("de", "German", also "Castilian"), or -1. */
+VOCIS_API int vocis_language_find(const char *name);
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 

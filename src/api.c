@@ -170,6 +170,9 @@ const char *vocis_language_code(int index) {
 const char *vocis_language_name(int index) {
     return vo_language_name(index);
 }
+int vocis_language_find(const char *name) {
+    return vo_language_find(name);
+}
 
 /* ---- sessions and transcription ----------------------------------------------------------------
  */

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening an engine, a model and a session, and loading one input.
+ */
+#include "speech.h"
+
+#include "report.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *speech_model_name(const speech_options *o) {
+    return o->model ? o->model : "base";
+}
+
+vocis_model_params speech_model_params(const speech_options *o) {
+    vocis_model_params p = vocis_model_default_params();
+    p.cache_dir = o->cache_dir;
+    p.offline = o->offline;
+    p.progress = progress_download;
+    return p;
+}
+
+int speech_sequences(vocis_transcribe_params *p) {
+    bool samples =
+        p->temperature > 0 || (p->temperature_increment > 0 && p->temperature_increment <= 1.0f);
+    if (!samples) p->best_of = 1;
+    if (p->temperature > 0) p->beam_size = 1;
+    return p->beam_size > p->best_of ? p->beam_size : p->best_of;
+}
+
+int speech_open(const verb *v, const speech_options *o, int max_sequences, speech *s) {
+    vocis_error err = {0};
+    vocis_engine_params engine = vocis_engine_default_params();
+    vocis_session_params session = vocis_session_default_params();
+    *s = (speech){0};
+    engine.threads = o->threads;
+    engine.cpu = o->cpu;
+    engine.log = report_log;
+    session.max_sequences = max_sequences;
+    vocis_status status = vocis_engine_create(engine, &s->engine, &err);
+    if (status == VOCIS_ERR_ARGUMENT) return usage_error(v, "%s", err.message);
+    if (status == VOCIS_OK)
+        status = vocis_model_open(s->engine, speech_model_name(o), speech_model_params(o),
+                                  &s->model, &err);
+    if (status == VOCIS_OK) status = vocis_session_create(s->model, session, &s->session, &err);
+    progress_clear();
+    if (status == VOCIS_OK) {
+        report_note("model %s, %d threads, %s", speech_model_name(o),
+                    vocis_engine_threads(s->engine), vocis_engine_cpu(s->engine));
+        return -1;
+    }
+    speech_close(s);
+    if (interrupted()) return EXIT_INTERRUPTED;
+    report_error(speech_model_name(o), status, err.message);
+    return EXIT_FAILED;
+}
+
+void speech_close(speech *s) {
+    vocis_session_destroy(s->session);
+    vocis_model_destroy(s->model);
+    vocis_engine_destroy(s->engine);
+    *s = (speech){0};
+}
+
+static int64_t read_stdin(void *user, void *data, size_t size) {
+    for (;;) {
+        ssize_t n = read(STDIN_FILENO, data, size);
+        if (n >= 0) return n;
+        if (errno != EINTR || interrupted()) return -1;
+    }
+}
+
+vocis_status speech_load(const char *path, vocis_audio_params params, vocis_audio *audio,
+                         vocis_error *err) {
+    if (strcmp(path, "-") == 0)
+        return vocis_audio_load_stream(read_stdin, NULL, "stdin", params, audio, err);
+    return vocis_audio_load(path, params, audio, err);
+}
