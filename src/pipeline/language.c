@@ -30,14 +30,14 @@ vo_status vo_detect_language(vocis_session *s, const float *samples, int64_t n_s
                              float *probabilities, int *best, vo_error *err) {
     const vo_whisper_dims *dims = &s->model->whisper->dims;
     if (!vo_tokenizer_ids(s->model->tokenizer)->multilingual) {
-        for (int i = 0; probabilities && i < vocis_language_count(); i++) probabilities[i] = i == 0;
+        for (int i = 0; probabilities && vo_language_code(i); i++) probabilities[i] = i == 0;
         *best = 0;
         return VO_OK;
     }
     /* The window's mel plus the frame that reflection at its end reaches into. */
     int64_t window = 2 * (int64_t)dims->n_audio_ctx * VO_MEL_HOP;
     int64_t used = n_samples < window ? n_samples : window;
-    for (int i = 0; probabilities && i < vocis_language_count(); i++) probabilities[i] = 0;
+    for (int i = 0; probabilities && vo_language_code(i); i++) probabilities[i] = 0;
     vo_status status =
         vo_mel_compute(s->model->mel, &s->model->engine->kernels, s->model->engine->pool, samples,
                        used, window - used, vo_whisper_mel(s->state), err);
