@@ -259,7 +259,7 @@ static vo_status remove_dropped(vo_weights *w, vo_error *err) {
     bool changed = kept != w->n_views;
     w->n_views = kept;
     w->n_names = named;
-    memset(w->dropped, 0, kept * sizeof *w->dropped);
+    if (kept > 0) memset(w->dropped, 0, kept * sizeof *w->dropped);
     if (changed && !grow_slots(w, w->n_slots)) return out_of_memory("weights", err);
     return VO_OK;
 }

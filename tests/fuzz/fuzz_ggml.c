@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Seeds: make_corpus.py's ggml folder.
+ */
+#include "fuzz/support_weights.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_weights(data, size);
+    return 0;
+}
