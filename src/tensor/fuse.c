@@ -17,6 +17,14 @@ static bool consumed_once(const vo_array *inner, vo_array *const *outputs, int n
     return true;
 }
 
+/* Fusion moves the work of `inner` to a later place; nothing may change its operand until then, and
+ * only state changes. */
+static bool reads_state(const vo_array *inner) {
+    const vo_array *x = inner->in[0];
+    while (x->op == VO_OP_VIEW && x->n_in) x = x->in[0];
+    return x->op == VO_OP_STATE;
+}
+
 /* `outer` takes over the work of `inner` plus its own; inner becomes unused. */
 static void absorb(vo_array *outer, vo_array *inner) {
     outer->op = inner->op;
@@ -32,7 +40,7 @@ static bool fuse_gelu(vo_array *node, vo_array *const *outputs, int n_outputs) {
     vo_array *inner = node->in[0];
     if (inner->op != VO_OP_linear && inner->op != VO_OP_conv1d) return false;
     if (inner->attr.gelu || (inner->op == VO_OP_linear && inner->in[3])) return false;
-    if (!consumed_once(inner, outputs, n_outputs)) return false;
+    if (!consumed_once(inner, outputs, n_outputs) || reads_state(inner)) return false;
     absorb(node, inner);
     node->attr.gelu = 1;
     return true;
@@ -43,7 +51,7 @@ static bool fuse_residual(vo_array *node, vo_array *const *outputs, int n_output
         vo_array *inner = node->in[side], *residual = node->in[1 - side];
         /* The residual must be there before the linear runs, or the order would be wrong. */
         if (inner->op != VO_OP_linear || inner->in[3] || residual == inner) continue;
-        if (!consumed_once(inner, outputs, n_outputs)) continue;
+        if (!consumed_once(inner, outputs, n_outputs) || reads_state(inner)) continue;
         absorb(node, inner);
         node->in[3] = residual;
         return true;

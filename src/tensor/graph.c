@@ -90,9 +90,35 @@ vo_error *vo_graph_error(vo_graph *graph) {
     return &graph->error;
 }
 
+/* Inputs that are weights, which a backend reads in a form of its own. All others must have memory
+ * that an op can read, which a weight has not. */
+static bool takes_weight(vo_op op, int i) {
+    switch (op) {
+    case VO_OP_embed:
+        return i == 0;
+    case VO_OP_add_table:
+    case VO_OP_lstm:
+        return i == 1;
+    case VO_OP_layer_norm:
+    case VO_OP_linear:
+    case VO_OP_conv1d:
+        return i == 1 || i == 2;
+    default:
+        return false;
+    }
+}
+
+static bool check_inputs(vo_graph *graph, vo_op op, vo_array *const *in, int n_in) {
+    for (int i = 0; i < n_in; i++)
+        if (in[i] && !vo_check(graph, (in[i]->op == VO_OP_WEIGHT) == takes_weight(op, i),
+                               vo_op_name(op), "a weight stands where none can, or is missing"))
+            return false;
+    return true;
+}
+
 vo_array *vo_record(vo_graph *graph, vo_op op, const vo_shape *shape, vo_array *const *in,
                     int n_in) {
-    if (graph->error.status != VO_OK) return NULL;
+    if (graph->error.status != VO_OK || !check_inputs(graph, op, in, n_in)) return NULL;
     int64_t elements;
     if (!vo_count_elements(shape->dims, shape->rank, &elements) || elements > INT64_MAX / 8) {
         vo_fail(&graph->error, VO_ERR_ARGUMENT, "%s: the shape is too large", vo_op_name(op));
@@ -129,6 +155,11 @@ bool vo_check(vo_graph *graph, bool condition, const char *op, const char *sente
     return condition;
 }
 
+bool vo_same_rows(const vo_array *a, const vo_array *b) {
+    return a->shape[0] == b->shape[0] && a->rows_param == b->rows_param &&
+           (a->rows_param < 0 || a->rows_unit == b->rows_unit);
+}
+
 vo_shape vo_shape_like(const vo_array *x) {
     vo_shape s = {x->dtype, x->rank, {0}, x->rows_param, x->rows_unit};
     for (int i = 0; i < x->rank; i++) s.dims[i] = x->shape[i];
@@ -142,9 +173,10 @@ vo_shape vo_shape_rows(const vo_array *x, int64_t columns) {
 
 vo_array *vo_input(vo_graph *graph, vo_dtype dtype, int64_t capacity, int64_t columns, int param,
                    int64_t unit) {
-    if (!vo_check(graph, capacity > 0 && columns >= 0 && param < VO_PARAM_COUNT && unit >= 0,
-                  "input", "bad shape"))
-        return NULL;
+    bool fits = capacity > 0 && columns >= 0 && (dtype == VO_F32 || dtype == VO_I32) &&
+                param >= VO_PARAM_NONE && param < VO_PARAM_COUNT &&
+                (param == VO_PARAM_NONE || unit > 0);
+    if (!vo_check(graph, fits, "input", "bad shape or type")) return NULL;
     vo_shape s = {dtype, columns ? 2 : 1, {capacity, columns}, param, unit};
     return vo_record(graph, VO_OP_INPUT, &s, NULL, 0);
 }
@@ -194,7 +226,7 @@ vo_array *vo_regroup(vo_graph *graph, vo_array *x, int64_t group) {
     bool dense = x->rank == 2 && x->row_stride == x->shape[1];
     bool fits = group > 1
                     ? x->shape[0] % group == 0 && (x->rows_param < 0 || x->rows_unit % group == 0)
-                    : group < -1 && x->shape[1] % -group == 0;
+                    : group < -1 && group >= -x->shape[1] && x->shape[1] % -group == 0;
     if (!vo_check(graph, dense && fits, "regroup", "the group does not divide the array"))
         return NULL;
     vo_shape s = vo_shape_like(x);

@@ -5,16 +5,15 @@
  */
 #include "tensor/record.h"
 
-static bool same_rows(const vo_array *a, const vo_array *b) {
+static bool same_shape(const vo_array *a, const vo_array *b) {
     return a->dtype == VO_F32 && b->dtype == VO_F32 && a->rank == 2 && b->rank == 2 &&
-           a->shape[0] == b->shape[0] && a->shape[1] == b->shape[1] &&
-           a->rows_param == b->rows_param;
+           a->shape[1] == b->shape[1] && vo_same_rows(a, b);
 }
 
 vo_array *vo_attention(vo_graph *graph, vo_array *q, vo_array *k, vo_array *v, int heads,
                        int64_t window, float scale) {
     if (!q || !k || !v) return NULL;
-    bool fits = same_rows(q, k) && same_rows(q, v) && heads > 0 && q->shape[1] % heads == 0 &&
+    bool fits = same_shape(q, k) && same_shape(q, v) && heads > 0 && q->shape[1] % heads == 0 &&
                 window > 0 && q->shape[0] % window == 0 &&
                 (q->rows_param < 0 || q->rows_unit % window == 0);
     if (!vo_check(graph, fits, "attention", "q, k, v, heads or window do not fit")) return NULL;
@@ -31,6 +30,8 @@ vo_array *vo_attention(vo_graph *graph, vo_array *q, vo_array *k, vo_array *v, i
 vo_array *vo_attention_fallback(vo_graph *graph, vo_array *q, vo_array *k, vo_array *v, int heads,
                                 float scale) {
     if (!q || !k || !v) return NULL;
+    bool fits = same_shape(q, k) && same_shape(q, v) && heads > 0 && q->shape[1] % heads == 0;
+    if (!vo_check(graph, fits, "attention", "q, k, v or heads do not fit")) return NULL;
     int64_t hd = q->shape[1] / heads;
     vo_array *out = NULL;
     for (int h = 0; h < heads; h++) {
@@ -45,7 +46,7 @@ vo_array *vo_attention_fallback(vo_graph *graph, vo_array *q, vo_array *k, vo_ar
 }
 
 static bool is_cache(const vo_array *c) {
-    return c->rank == 3 && c->dtype == VO_F32;
+    return c->rank == 3 && c->dtype == VO_F32 && (c->op == VO_OP_STATE || c->op == VO_OP_kv_store);
 }
 static bool is_ids(const vo_array *x) {
     return x->dtype == VO_I32 && x->rank == 1;
@@ -54,7 +55,7 @@ static bool is_ids(const vo_array *x) {
 vo_array *vo_kv_store(vo_graph *graph, vo_array *cache, vo_array *x, vo_array *slots) {
     if (!cache || !x || !slots) return NULL;
     bool fits = is_cache(cache) && x->dtype == VO_F32 && x->rank == 2 && is_ids(slots) &&
-                x->shape[1] == cache->shape[0] * cache->shape[2] && x->shape[0] == slots->shape[0];
+                x->shape[1] == cache->shape[0] * cache->shape[2] && vo_same_rows(x, slots);
     if (!vo_check(graph, fits, "kv_store", "rows do not fit the cache")) return NULL;
     vo_shape s = vo_shape_like(cache);
     vo_array *in[] = {cache, x, slots};
@@ -67,7 +68,7 @@ vo_array *vo_attention_cached(vo_graph *graph, vo_array *q, vo_array *k, vo_arra
     if (!q || !k || !v || !seq || !len) return NULL;
     bool fits = is_cache(k) && is_cache(v) && k->shape[1] == v->shape[1] && q->rank == 2 &&
                 q->dtype == VO_F32 && q->shape[1] == k->shape[0] * k->shape[2] && is_ids(seq) &&
-                is_ids(len) && seq->shape[0] == q->shape[0] && len->shape[0] == q->shape[0] &&
+                is_ids(len) && vo_same_rows(seq, q) && vo_same_rows(len, q) &&
                 (!table || table->dtype == VO_I32) && max_length > 0;
     if (!vo_check(graph, fits, "attention_cached", "queries and caches do not fit")) return NULL;
     vo_shape s = vo_shape_like(q);

@@ -4,11 +4,6 @@
  */
 #include "tensor/record.h"
 
-static bool same_rows(const vo_array *a, const vo_array *b) {
-    return a->shape[0] == b->shape[0] && a->rows_param == b->rows_param &&
-           (a->rows_param < 0 || a->rows_unit == b->rows_unit);
-}
-
 static vo_array *unary(vo_graph *graph, vo_op op, vo_array *x) {
     if (!x) return NULL;
     if (!vo_check(graph, x->dtype == VO_F32 && x->rank == 2, vo_op_name(op), "wants f32 rows"))
@@ -20,7 +15,7 @@ static vo_array *unary(vo_graph *graph, vo_op op, vo_array *x) {
 static vo_array *binary(vo_graph *graph, vo_op op, vo_array *a, vo_array *b) {
     if (!a || !b) return NULL;
     bool fits = a->dtype == VO_F32 && b->dtype == VO_F32 && a->rank == 2 && b->rank == 2 &&
-                a->shape[1] == b->shape[1] && same_rows(a, b);
+                a->shape[1] == b->shape[1] && vo_same_rows(a, b);
     if (!vo_check(graph, fits, vo_op_name(op), "the shapes differ")) return NULL;
     vo_shape s = vo_shape_like(a);
     vo_array *in[] = {a, b};
@@ -58,7 +53,7 @@ vo_array *vo_scale(vo_graph *graph, vo_array *x, float s) {
 vo_array *vo_add_table(vo_graph *graph, vo_array *a, vo_array *table) {
     if (!a || !table) return NULL;
     bool fits = a->dtype == VO_F32 && a->rank == 2 && table->op == VO_OP_WEIGHT &&
-                table->rank == 2 && a->shape[1] == table->shape[1] &&
+                table->rank == 2 && a->shape[1] == table->shape[1] && table->shape[0] > 0 &&
                 a->shape[0] % table->shape[0] == 0;
     if (!vo_check(graph, fits, "add_table", "the table does not fit the rows")) return NULL;
     vo_shape s = vo_shape_like(a);

@@ -52,8 +52,7 @@ vo_array *vo_take_rows(vo_graph *graph, vo_array *x, vo_array *ids) {
 
 vo_array *vo_concat(vo_graph *graph, vo_array *a, vo_array *b) {
     if (!a || !b) return NULL;
-    bool fits = is_rows(a) && is_rows(b) && a->shape[0] == b->shape[0] &&
-                a->rows_param == b->rows_param && a->rows_unit == b->rows_unit;
+    bool fits = is_rows(a) && is_rows(b) && vo_same_rows(a, b);
     if (!vo_check(graph, fits, "concat", "the rows differ")) return NULL;
     vo_shape s = vo_shape_rows(a, a->shape[1] + b->shape[1]);
     vo_array *in[] = {a, b};

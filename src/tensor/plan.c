@@ -184,7 +184,8 @@ vo_status vo_plan_create(const vo_runtime *runtime, vo_graph *graph, vo_array *c
     plan->graph = graph;
     plan->runtime = *runtime;
     for (int i = 0; i < n_outputs; i++)
-        if (!outputs[i]) status = vo_fail(err, VO_ERR_ARGUMENT, "an output of the plan is missing");
+        if (!outputs[i] || outputs[i]->op == VO_OP_WEIGHT)
+            status = vo_fail(err, VO_ERR_ARGUMENT, "an output of the plan is missing or a weight");
     if (status == VO_OK) {
         count_uses(graph, outputs, n_outputs);
         for (vo_array *a = vo_graph_first(graph); a; a = a->next)

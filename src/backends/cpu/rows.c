@@ -56,6 +56,8 @@ static void run_take_rows(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, 
     for (int64_t i = 0; i < rows; i++)
         if (ids[i] >= 0 && ids[i] < x->shape[0])
             memcpy(row(y, i), row(x, ids[i]), (size_t)y->shape[1] * sizeof(float));
+        else
+            memset(row(y, i), 0, (size_t)y->shape[1] * sizeof(float));
 }
 
 static void run_concat(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, void *workspace) {
