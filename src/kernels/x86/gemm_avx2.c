@@ -14,7 +14,7 @@
 #endif
 #include <immintrin.h>
 
-enum { MR = VO_AVX2_MR, NR = VO_AVX2_NR, W = 8, V = NR / W };
+enum { MR = VO_AVX2_MR, NR = VO_AVX2_NR, W = 8, V = NR / W, AHEAD = 32 };
 
 VO_INLINE __m256 load_b(const void *b, int64_t i, const bool half) {
     if (half) return _mm256_cvtph_ps(_mm_loadu_si128((const void *)((const uint16_t *)b + i)));
@@ -88,6 +88,12 @@ void vo_avx2_gemm_f16(int64_t k, const float *a, const uint16_t *b, float *c, in
     gemm(true, k, a, b, c, ldc, m, n, accumulate);
 }
 
+/* One row of a panel: a line of floats or half a line of halves. */
+VO_INLINE void prefetch_b(const void *b, int64_t i, const bool half) {
+    const uintptr_t at = (uintptr_t)b + (uintptr_t)i * (half ? 2 : 4);
+    _mm_prefetch((const char *)at, _MM_HINT_T0);
+}
+
 /* M rows against P neighbouring panels: enough independent chains to hide the latency of the
  * multiply-add, and P streams of B at once. */
 VO_INLINE void strip(const int M, const int P, const bool half, int64_t k, const float *a,
@@ -97,6 +103,9 @@ VO_INLINE void strip(const int M, const int P, const bool half, int64_t k, const
         VO_UNROLL for (int j = 0; j < P * V; j++) sum[i][j] = _mm256_setzero_ps();
     }
     for (int64_t kk = 0; kk < k; kk++) {
+        /* Ahead in each panel by about the time that memory takes to answer; a harmless look
+         * beyond the end at the last one. */
+        VO_UNROLL for (int p = 0; p < P; p++) prefetch_b(b, (p * k + kk + AHEAD) * NR, half);
         if (M > 3) {
             /* The vectors of B stay, those of A pass; below it is the other way round. Either
              * way the smaller number is kept in registers. */

@@ -13,7 +13,7 @@
 #endif
 #include <immintrin.h>
 
-enum { MR = VO_AVX512_MR, NR = VO_AVX512_NR, W = 16, V = NR / W };
+enum { MR = VO_AVX512_MR, NR = VO_AVX512_NR, W = 16, V = NR / W, AHEAD = 32 };
 
 VO_INLINE __m512 load_b(const void *b, int64_t i, const bool half) {
     if (half) return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)((const uint16_t *)b + i)));
@@ -83,6 +83,13 @@ void vo_avx512_gemm_f16(int64_t k, const float *a, const uint16_t *b, float *c, 
     gemm(true, k, a, b, c, ldc, m, n, accumulate);
 }
 
+/* One row of a panel: two lines of floats or one of halves. */
+VO_INLINE void prefetch_b(const void *b, int64_t i, const bool half) {
+    const uintptr_t at = (uintptr_t)b + (uintptr_t)i * (half ? 2 : 4);
+    _mm_prefetch((const char *)at, _MM_HINT_T0);
+    if (!half) _mm_prefetch((const char *)(at + 64), _MM_HINT_T0);
+}
+
 /* M rows against P neighbouring panels: enough independent chains to hide the latency of the
  * multiply-add, and P streams of B at once. */
 VO_INLINE void strip(const int M, const int P, const bool half, int64_t k, const float *a,
@@ -92,6 +99,9 @@ VO_INLINE void strip(const int M, const int P, const bool half, int64_t k, const
         VO_UNROLL for (int j = 0; j < P * V; j++) sum[i][j] = _mm512_setzero_ps();
     }
     for (int64_t kk = 0; kk < k; kk++) {
+        /* Ahead in each panel by about the time that memory takes to answer; a harmless look
+         * beyond the end at the last one. */
+        VO_UNROLL for (int p = 0; p < P; p++) prefetch_b(b, (p * k + kk + AHEAD) * NR, half);
         VO_UNROLL for (int j = 0; j < P * V; j++) {
             const __m512 y = load_b(b, (j / V * k + kk) * NR + j % V * W, half);
             VO_UNROLL for (int i = 0; i < M; i++) sum[i][j] =
