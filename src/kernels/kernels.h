@@ -53,11 +53,4 @@ void vo_kernels_init_arm(vo_kernels *kernels, uint32_t flags);
 #include "kernels/kernels.def"
 #undef VO_KERNEL
 
-/* ---- not in the table: run once, at load ----------------------------------------------- */
-
-/* rows [row0, row0+rows) of a two-dimensional view as f32: out[rows][cols]. Any dtype. A
- * one-dimensional view is one row; more dimensions are flattened after the first. */
-vo_status vo_dequantize_rows(const vo_view *view, int64_t row0, int64_t rows, float *out,
-                             vo_error *err);
-
 #endif

@@ -19,7 +19,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "formats/format.h"
-#include "kernels/kernels.h"
+#include "base/dequantize.h"
 
 #define FIXTURES "tests/data/formats"
 

@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "formats/format.h"
-#include "kernels/kernels.h"
+#include "base/dequantize.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,6 +6,7 @@
 #include "backends/cpu/cpu.h"
 
 #include "backends/cpu/matmul.h"
+#include "base/dequantize.h"
 #include "base/memory.h"
 
 static const vo_cpu_op *const ops[VO_OP_COUNT] = {

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "base/dequantize.h"
 #include "base/memory.h"
 
 enum {

@@ -5,8 +5,8 @@
  * a part "0" stands for zeros (Whisper's keys have no bias).
  */
 #include "models/whisper/bind.h"
+#include "base/dequantize.h"
 #include "base/memory.h"
-#include "kernels/kernels.h"
 
 #include <math.h>
 #include <stdio.h>

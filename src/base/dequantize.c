@@ -5,7 +5,7 @@
  * are ggml's (docs/formats.md); sums and products are ordered as ggml orders them, which makes
  * results equal to its own bit for bit.
  */
-#include "kernels/kernels.h"
+#include "base/dequantize.h"
 
 #include "base/memory.h"
 
