@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * exp, GELU, sigmoid and tanh on one vector (include a vec_*.h first). The polynomials
- * are weighted minimax fits (Lawson's iteration on a Chebyshev grid); the errors stated
- * are the largest found over a dense sweep of all binades by tests/kernels.
+ * are weighted minimax fits (Lawson's iteration on a Chebyshev grid); tests/kernels holds the
+ * errors stated here against a sweep over all binades.
  */
 #ifndef VO_KERNELS_SIMD_MATH_INC_H
 #define VO_KERNELS_SIMD_MATH_INC_H
@@ -60,7 +60,7 @@ static inline vf v_sigmoid(vf x) {
 }
 
 /* Near zero an odd polynomial in x (error 5.7e-9), elsewhere 1 - 2 / (e^2|x| + 1), where
- * nothing cancels. At most 3 ulp off. */
+ * nothing cancels. At most 2 ulp off. */
 static inline vf v_tanh(vf x) {
     const vf a = v_abs(x), z = v_mul(x, x);
     vf p = v_set(-0x1.6e69a8p-8f);
