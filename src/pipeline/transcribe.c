@@ -336,8 +336,8 @@ static vo_status split_window(job *j) {
     if (status != VO_OK) return status;
     if (from == 0)
         status = split_whole(j, offset);
-    else
-        j->seek = single_ending ? window_start + j->size : next;
+    else /* a pair at 0.00 moves nothing: the reference would decode this window for ever */
+        j->seek = single_ending || next <= window_start ? window_start + j->size : next;
     if (!j->params->condition_on_previous_text || j->temperature > 0.5)
         j->prompt_reset_since = j->all.n;
     return status;
