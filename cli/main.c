@@ -54,7 +54,7 @@ const verb *const verbs[] = {&verb_transcribe, &verb_pull,  &verb_models,
 
 static void print_help(void) {
     output_puts("Usage: vocis VERB [options] ...\n\nA local voice engine: speech to text on this "
-                "machine, with nothing sent anywhere.\n\n");
+                "machine; nothing is sent away.\n\n");
     for (int i = 0; verbs[i]; i++) output_printf("  %-12s %s\n", verbs[i]->name, verbs[i]->summary);
     output_puts("\n  vocis VERB --help   what a verb does and all of its options\n"
                 "  vocis --version     the version\n"

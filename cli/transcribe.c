@@ -363,7 +363,8 @@ static void transcribe(job *j, int index) {
     vocis_result *result = NULL;
     j->begin = now();
     vocis_status status = speech_load(j->inputs[index], j->set.audio, &audio, &err);
-    if (status == VOCIS_OK && audio.warning[0]) report_warning(j->input, audio.warning);
+    if (status == VOCIS_OK && audio.warning[0] && !interrupted())
+        report_warning(j->input, audio.warning);
     if (status == VOCIS_OK)
         status = vocis_transcribe(j->speech.session, audio.samples, audio.n_samples, j->set.params,
                                   &result, &err);

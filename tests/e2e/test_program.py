@@ -1,0 +1,608 @@
+# SPDX-License-Identifier: MIT
+"""The vocis program, run as a user runs it: python3 test_program.py PROGRAM [CLASS].
+
+Needs Python 3 and nothing else. Models are found through VOCIS_TEST_MODELS, a folder that holds
+base/ and tiny.en/.
+"""
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import wave
+
+PROGRAM = os.path.abspath(sys.argv[1])
+MODELS = os.environ.get("VOCIS_TEST_MODELS")
+CLIP = os.path.abspath("tests/data/audio/jfk.wav")
+VERBS = ["transcribe", "pull", "models", "inspect", "bench", "eval", "completion", "help"]
+FORMATS = ["txt", "srt", "vtt", "tsv", "json", "csv", "lrc"]
+SPEECH = "ask not what your country can do for you"
+
+
+def run(*words, stdin=b"", stdout=subprocess.PIPE, cwd=None, timeout=300):
+    """Exit status, standard output and standard error; nothing is ever downloaded."""
+    environment = dict(os.environ, HF_HUB_OFFLINE="1")
+    done = subprocess.run([PROGRAM, *words], input=stdin, stdout=stdout, stderr=subprocess.PIPE,
+                          cwd=cwd, env=environment, timeout=timeout)
+    out = done.stdout.decode() if done.stdout is not None else ""
+    return done.returncode, out, done.stderr.decode()
+
+
+def options_of(verb):
+    text = run(verb, "--help")[1]
+    return sorted(set(re.findall(r"^  (?:-\w, |    )(--[a-z0-9-]+)", text, re.M)))
+
+
+def without_marks(text):
+    return re.sub(r"[^a-z ]", "", text.lower())
+
+
+class Program(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def path(self, *parts):
+        return os.path.join(self.folder, *parts)
+
+    def usage(self, *words):
+        """Ends with 2, prints nothing on standard output; gives the sentence."""
+        status, out, err = run(*words)
+        self.assertEqual((status, out), (2, ""), err)
+        self.assertTrue(err.startswith("vocis: "), err)
+        self.assertIn("--help", err)
+        return err.split("\n")[0]
+
+
+class WithModel(Program):
+    @classmethod
+    def setUpClass(cls):
+        if not MODELS:
+            raise unittest.SkipTest("VOCIS_TEST_MODELS is not set: no model to run")
+        cls.quick = ["--model", os.path.join(MODELS, "tiny.en"), "--beam-size", "1",
+                     "--no-fallback"]
+
+    def transcribe(self, *words, **more):
+        return run("transcribe", *self.quick, *words, **more)
+
+
+class CommandLine(Program):
+    def test_version(self):
+        status, out, err = run("--version")
+        self.assertEqual((status, err), (0, ""))
+        self.assertRegex(out, r"^vocis \d+\.\d+\.\d+\n")
+
+    def test_help_is_worth_reading(self):
+        for words in [["--help"], ["-h"], ["help"]] + [[v, "--help"] for v in VERBS]:
+            status, out, err = run(*words)
+            self.assertEqual((status, err), (0, ""), words)
+            self.assertTrue(out.startswith("Usage: vocis "), words)
+            self.assertLessEqual(max(map(len, out.split("\n"))), 80, words)
+            if words != ["help", "--help"]:
+                self.assertIn("Example", out, words)
+        for verb in VERBS:
+            self.assertEqual(run("help", verb)[1], run(verb, "--help")[1])
+            self.assertIn(f"  {verb} ", run("--help")[1])
+
+    def test_man_pages_and_completions_know_every_option(self):
+        for verb in ["transcribe", "pull", "models", "inspect", "bench", "eval"]:
+            with open(f"man/vocis-{verb}.1") as f:
+                page = f.read().replace("\\-", "-")
+            for option in options_of(verb):
+                self.assertRegex(page, rf"(?m)^\.It .*Fl {option[1:]}\b")
+            for option in re.findall(r"^\.It .*Fl (-[a-z0-9-]+)", page, re.M):
+                self.assertIn("-" + option, options_of(verb), verb)
+            for shell in ["bash", "zsh", "fish"]:
+                script = run("completion", shell)[1]
+                for option in options_of(verb):
+                    self.assertIn(f"-l {option[2:]} " if shell == "fish" else option, script)
+
+    def test_bash_completes(self):
+        script = run("completion", "bash")[1] + '''
+            complete_words() {
+                COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _vocis
+                echo "${COMPREPLY[*]}"
+            }
+            complete_words vocis tr
+            complete_words vocis transcribe --beam
+            complete_words vocis transcribe --task t
+            complete_words vocis pull large-v3-
+        '''
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+        self.assertEqual(done.stdout.split("\n")[:4],
+                         ["transcribe", "--beam-size", "transcribe translate", "large-v3-turbo"],
+                         done.stderr)
+
+    def test_what_was_meant(self):
+        for words, meant in [
+            (["trascribe", "a"], "transcribe"),
+            ([CLIP], f"vocis transcribe {CLIP}"),
+            (["transcribe", "--beam-sise", "5", "a"], "--beam-size"),
+            (["transcribe", "--bestof", "5", "a"], "--best-of"),
+            (["transcribe", "--task", "translte", "a"], "translate"),
+            (["transcribe", "-f", "vvt", "a"], "vtt"),
+            (["transcribe", "-l", "germna", "a"], "german"),
+        ]:
+            self.assertIn(meant, self.usage(*words), words)
+
+    def test_wrong_values(self):
+        for words, named in [
+            (["transcribe"], "FILE"),
+            (["transcribe", "--beam-size", "0", "a"], "1 to 64"),
+            (["transcribe", "--beam-size", "2.5", "a"], "whole number"),
+            (["transcribe", "--temperature", "nan", "a"], "--temperature"),
+            (["transcribe", "--temperature", "warm", "a"], "--temperature"),
+            (["transcribe", "--seed", "-1", "a"], "--seed"),
+            (["transcribe", "--model"], "--model needs a value"),
+            (["transcribe", "--model", "--quiet", "a"], "--model needs a value"),
+            (["transcribe", "--fp16", "a=b", "--fp16=maybe", "a"], "True or False"),
+            (["transcribe", "--device", "cuda", "a"], "cpu"),
+            (["transcribe", "--cpu", "abacus", "a"], "abacus"),
+            (["transcribe", "-f", "srt", "a", "b"], "--output-dir"),
+            (["transcribe", "-", "-"], "once"),
+            (["transcribe", "--raw-format", "u8", "a"], "--raw-rate"),
+            (["transcribe", "--clip-timestamps", "5,2", "a"], "--clip-timestamps"),
+            (["transcribe", "--clip-timestamps", "x", "a"], "--clip-timestamps"),
+            (["transcribe", "--suppress-tokens", "5,x", "a"], "--suppress-tokens"),
+            (["pull"], "NAME"),
+            (["models", "x"], "x"),
+            (["eval"], "manifest"),
+            (["eval", "--reference", "x"], "--hypothesis"),
+            (["completion", "tcsh"], "tcsh"),
+            (["--quiet", "transcribe"], "--quiet"),
+        ]:
+            self.assertIn(named, self.usage(*words), words)
+
+    def test_later_work(self):
+        missing = ["--model", self.path("none"), "--offline", "a"]
+        for option in ["word_timestamps", "highlight-words"]:
+            for value in ["True", "true"]:
+                self.assertIn("not supported yet", self.usage("transcribe", "--" + option, value,
+                                                              *missing))
+            self.assertEqual(run("transcribe", "--" + option, "False", *missing)[0], 1)
+        for option in ["max_line_width", "hallucination_silence_threshold"]:
+            self.assertIn("not supported yet", self.usage("transcribe", "--" + option, "3",
+                                                          *missing))
+            self.assertEqual(run("transcribe", f"--{option}=None", *missing)[0], 1)
+
+    def test_full_disk_and_closed_pipe(self):
+        for words in [["--help"], ["transcribe", "--help"], ["models"], ["completion", "bash"]]:
+            with open("/dev/full", "wb") as full:
+                status, _, err = run(*words, stdout=full)
+            self.assertEqual(status, 1, words)
+            self.assertIn("vocis: standard output: No space left", err)
+            reader, writer = os.pipe()
+            os.close(reader)
+            status, _, err = run(*words, stdout=writer)
+            os.close(writer)
+            self.assertEqual(status, 1, words)
+            self.assertIn("Broken pipe", err)
+
+    def test_model_that_is_not_there(self):
+        status, out, err = run("transcribe", "--model", "basse", CLIP)
+        self.assertEqual((status, out), (1, ""))
+        self.assertRegex(err, r"^vocis: basse: .*base")
+        status, _, err = run("transcribe", "--model", self.path(), "--json-errors", CLIP)
+        self.assertEqual(status, 1)
+        self.assertEqual(set(json.loads(err)), {"file", "status", "message"})
+        status, out, err = run("pull", "basse", "--cache-dir", self.folder)
+        self.assertEqual((status, out), (1, ""))
+        self.assertIn("vocis: basse:", err)
+
+    def test_models(self):
+        listed = json.loads(run("models", "--json", "--cache-dir", self.folder)[1])
+        self.assertIn("base", [m["name"] for m in listed])
+        table = run("models")[1].split("\n")
+        self.assertEqual(len(table), len(listed) + 2)
+
+
+class Texts(Program):
+    def score(self, reference, hypothesis, *more):
+        for name, text in [("r", reference), ("h", hypothesis)]:
+            with open(self.path(name), "wb") as f:
+                f.write(text)
+        status, out, err = run("eval", "-r", self.path("r"), "-y", self.path("h"), "--json", *more)
+        self.assertEqual((status, err), (0, ""))
+        return json.loads(out)
+
+    def test_rates(self):
+        rates = self.score(b"Mr. Smith's colour", b"mister smith's COLOR, too")
+        self.assertEqual(rates["wer"], {"rate": 0.25, "errors": 1, "substitutions": 0,
+                                        "deletions": 0, "insertions": 1, "reference": 4})
+        self.assertEqual(self.score(b"a\r\nb", b"A b\n")["wer"]["errors"], 0)
+        self.assertEqual(self.score(b"colour", b"color")["cer"]["errors"], 0)
+        self.assertEqual(self.score(b"colour", b"color", "-l", "german")["cer"]["errors"], 1)
+        self.assertIsNone(self.score(b"", b"word")["wer"]["rate"])
+        self.assertEqual(self.score(b"\xff\xfe x", b"x")["cer"]["reference"] > 0, True)
+
+    def test_plain_and_failures(self):
+        self.score(b"red green", b"red")
+        status, out, _ = run("eval", "-r", self.path("r"), "-y", self.path("h"))
+        self.assertEqual(status, 0)
+        self.assertIn("WER    50.00 %  1 errors in 2 words", out)
+        status, out, _ = run("eval", "-r", self.path("r"), "-y", "-", stdin=b"red green")
+        self.assertIn("WER     0.00 %", out)
+        status, out, err = run("eval", "-r", self.path("r"), "-y", self.path("none"))
+        self.assertEqual((status, out), (1, ""))
+        self.assertIn("none: No such file", err)
+
+    def test_inspect(self):
+        file = "tests/data/formats/tiny/safetensors/openai.bin"
+        facts = json.loads(run("inspect", file, "--json", "--tensors")[1])
+        self.assertEqual((facts["format"], facts["layout"]), ("safetensors", "openai"))
+        self.assertEqual(facts["bytes"], os.path.getsize(file))
+        self.assertEqual(facts["tensor_count"], len(facts["tensors"]))
+        self.assertIn("format      safetensors", run("inspect", file)[1])
+        for bad in [CLIP, self.path("none")]:
+            status, out, err = run("inspect", bad)
+            self.assertEqual((status, out), (1, ""))
+            self.assertTrue(err.startswith("vocis: "), err)
+
+
+class Documents(WithModel):
+    def test_plain_text(self):
+        status, out, err = self.transcribe(CLIP)
+        self.assertEqual((status, err), (0, ""))  # not a terminal: nothing but the text
+        self.assertIn(SPEECH, without_marks(out))
+        for line in out.rstrip("\n").split("\n"):
+            self.assertEqual(line, line.strip())
+        self.assertEqual(out, self.transcribe(CLIP, "-f", "txt")[1])
+        self.assertEqual(out + out, self.transcribe(CLIP, CLIP)[1])
+        self.assertRegex(self.transcribe(CLIP, "--verbose", "True")[1],
+                         r"^\[00:00.000 --> 00:\d\d.\d\d\d\]  ")
+
+    def test_every_format(self):
+        status, out, err = self.transcribe(CLIP, "-f", "all", "-o", self.path("new/folder"))
+        self.assertEqual((status, out, err), (0, "", ""))
+        names = sorted(os.listdir(self.path("new/folder")))
+        self.assertEqual(names, sorted("jfk." + f for f in FORMATS))
+        texts = {}
+        for name in names:
+            with open(self.path("new/folder", name), encoding="utf-8", newline="") as f:
+                texts[name[4:]] = f.read()
+        document = json.loads(texts["json"])
+        for key in ["text", "language", "language_probability", "task", "duration", "segments",
+                    "settings", "timings", "peak_memory_bytes", "model", "source"]:
+            self.assertIn(key, document)
+        self.assertEqual(document["source"], CLIP)
+        self.assertEqual(document["duration"], 11)
+        self.assertEqual(document["settings"]["beam_size"], 1)
+        self.assertGreater(document["peak_memory_bytes"], 1 << 20)
+        lines = [s["text"].strip() for s in document["segments"]]
+        self.assertEqual(texts["txt"], "".join(line + "\n" for line in lines))
+        for s in document["segments"]:
+            self.assertEqual(len(s["tokens"]), len(s["token_logprobs"]))
+            self.assertLess(s["start"], s["end"])
+            for key in ["id", "seek", "temperature", "avg_logprob", "compression_ratio",
+                        "no_speech_prob"]:
+                self.assertIn(key, s)
+
+        def clock(seconds):
+            ms = round(seconds * 1000)
+            return f"{ms // 3600000:02}:{ms // 60000 % 60:02}:{ms // 1000 % 60:02},{ms % 1000:03}"
+
+        cues = "".join(f"{s['id'] + 1}\n{clock(s['start'])} --> {clock(s['end'])}\n{line}\n\n"
+                       for s, line in zip(document["segments"], lines))
+        self.assertEqual(texts["srt"], cues)
+        self.assertTrue(texts["vtt"].startswith("WEBVTT\n\n00:00.000 --> "))
+        self.assertTrue(texts["tsv"].startswith("start\tend\ttext\n0\t"))
+        self.assertTrue(texts["csv"].startswith("start,end,text\n0,"))
+        self.assertTrue(texts["lrc"].startswith("[00:00.00]"))
+
+    def test_one_document_on_standard_output(self):
+        status, out, err = self.transcribe(CLIP, "--output_format=json")
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn(SPEECH, without_marks(json.loads(out)["text"]))
+
+    def test_names_never_collide(self):
+        for folder in ["a", "b", "c"]:
+            os.mkdir(self.path(folder))
+            shutil.copy(CLIP, self.path(folder, "clip.wav"))
+        shutil.copy(CLIP, self.path("clip-2.mp3.wav"))
+        shutil.copy(CLIP, self.path("clip-2.wav"))
+        inputs = [self.path(p) for p in ["a/clip.wav", "b/clip.wav", "clip-2.wav", "c/clip.wav",
+                                         "clip-2.mp3.wav"]]
+        status, _, err = self.transcribe(*inputs, "-f", "json", "-o", self.path("out"))
+        self.assertEqual((status, err), (0, ""))
+        sources = {}
+        for name in os.listdir(self.path("out")):
+            with open(self.path("out", name)) as f:
+                sources[name] = json.load(f)["source"]
+        self.assertEqual(sources, {"clip.json": inputs[0], "clip-3.json": inputs[1],
+                                   "clip-2.json": inputs[2], "clip-4.json": inputs[3],
+                                   "clip-2.mp3.json": inputs[4]})
+
+    def test_current_folder_and_stdin(self):
+        with open(CLIP, "rb") as f:
+            status, out, _ = self.transcribe("-", "-f", "srt,txt", stdin=f.read(),
+                                             cwd=self.folder)
+        self.assertEqual((status, out), (0, ""))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["stdin.srt", "stdin.txt"])
+
+    def test_an_input_is_never_overwritten(self):
+        shutil.copy(CLIP, self.path("speech.txt"))
+        status, _, err = self.transcribe("speech.txt", "-o", ".", cwd=self.folder)
+        self.assertEqual(status, 1)
+        self.assertIn("vocis: speech.txt: ./speech.txt is an input", err)
+        self.assertEqual(os.path.getsize(self.path("speech.txt")), os.path.getsize(CLIP))
+
+    def test_writing_fails(self):
+        os.mkdir(self.path("clip"))
+        os.mkdir(self.path("clip/jfk.txt"))  # a folder where the document should go
+        status, _, err = self.transcribe(CLIP, "-f", "txt,srt", "-o", self.path("clip"))
+        self.assertEqual(status, 1)
+        self.assertIn("jfk.txt", err)
+        self.assertEqual(sorted(os.listdir(self.path("clip"))), ["jfk.srt", "jfk.txt"])
+        with open(self.path("file"), "w"):
+            pass
+        self.assertEqual(self.transcribe(CLIP, "-o", self.path("file/x"))[0], 1)
+        for words in [[], ["-f", "json"]]:
+            with open("/dev/full", "wb") as full:
+                status, _, err = self.transcribe(CLIP, *words, stdout=full)
+            self.assertEqual(status, 1)
+            self.assertEqual(err, "vocis: standard output: No space left on device\n")
+        reader, writer = os.pipe()
+        os.close(reader)
+        status, _, err = self.transcribe(CLIP, CLIP, stdout=writer)
+        os.close(writer)
+        self.assertEqual((status, err), (1, "vocis: standard output: Broken pipe\n"))
+
+    def test_the_whisper_command_line(self):
+        status, out, err = run(
+            "transcribe", CLIP, "--model", os.path.join(MODELS, "tiny.en"), "--model_dir",
+            self.folder, "--device", "cpu", "--output_dir", self.folder, "--output_format",
+            "json", "--verbose", "False", "--task", "transcribe", "--language", "English",
+            "--temperature", "0", "--best_of", "5", "--beam_size", "2", "--patience", "None",
+            "--length_penalty", "None", "--suppress_tokens", "-1", "--initial_prompt", "None",
+            "--carry_initial_prompt", "False", "--condition_on_previous_text", "False", "--fp16",
+            "False", "--temperature_increment_on_fallback", "None",
+            "--compression_ratio_threshold", "2.4", "--logprob_threshold", "-1.0",
+            "--no_speech_threshold", "None", "--word_timestamps", "False",
+            "--prepend_punctuations", "\"'“¿([{-", "--append_punctuations",
+            "\"'.。,，!！?？:：”)]}、", "--highlight_words", "False", "--max_line_width", "None",
+            "--max_line_count", "None", "--max_words_per_line", "None", "--threads", "0",
+            "--clip_timestamps", "0", "--hallucination_silence_threshold", "None")
+        self.assertEqual((status, out, err), (0, "", ""))
+        with open(self.path("jfk.json")) as f:
+            settings = json.load(f)["settings"]
+        self.assertEqual(settings["beam_size"], 2)
+        self.assertEqual(settings["patience"], 1)
+        self.assertEqual(settings["temperature_increment_on_fallback"], 0)
+        self.assertIsNone(settings["length_penalty"])
+        self.assertIsNone(settings["no_speech_threshold"])
+        self.assertIs(settings["condition_on_previous_text"], False)
+
+    def test_clips_and_prompts(self):
+        out = self.transcribe(CLIP, "--clip-timestamps", "0,4", "-f", "json")[1]
+        self.assertIn("my fellow americans", without_marks(json.loads(out)["text"]))
+        self.assertNotIn("country", out)
+        self.assertEqual(json.loads(out)["segments"][0]["seek"], 0)
+        # a prefix is heard as said already: the text goes on behind it
+        out = self.transcribe(CLIP, "--without-timestamps", "--prefix",
+                              "And so, my fellow Americans,")[1]
+        self.assertIn(SPEECH, without_marks(out))
+        self.assertNotIn("fellow", out)
+        out = self.transcribe(CLIP, "--without-timestamps", "--max-tokens", "5")[1]
+        self.assertLess(len(out.split()), 7)
+
+    def test_languages(self):
+        base = ["--model", os.path.join(MODELS, "base"), "--beam-size", "1", "--no-fallback"]
+        document = json.loads(run("transcribe", *base, CLIP, "-f", "json")[1])
+        self.assertEqual(document["language"], "en")
+        self.assertTrue(0.5 < document["language_probability"] <= 1)
+        status, out, err = self.transcribe(CLIP, "--language", "de")
+        self.assertEqual((status, out), (1, ""))
+        self.assertIn("English", err)
+
+
+class Inputs(WithModel):
+    def test_a_failure_spoils_nothing(self):
+        with open(self.path("noise.wav"), "wb") as f:
+            f.write(b"this is no sound")
+        missing = self.path("missing.wav")
+        status, out, err = self.transcribe(self.path("noise.wav"), CLIP, missing)
+        self.assertEqual(status, 1)
+        self.assertIn(SPEECH, without_marks(out))
+        lines = err.rstrip("\n").split("\n")
+        self.assertEqual(len(lines), 2, err)
+        self.assertTrue(lines[0].startswith(f"vocis: {self.path('noise.wav')}: "))
+        self.assertTrue(lines[1].startswith(f"vocis: {missing}: "))
+        status, out, err = self.transcribe(missing, CLIP, "--json-errors")
+        self.assertEqual(status, 1)
+        self.assertIn(SPEECH, without_marks(out))
+        failure = json.loads(err)
+        self.assertEqual(failure["file"], missing)
+        self.assertEqual(set(failure), {"file", "status", "message"})
+
+    def test_a_damaged_tail_is_a_warning(self):
+        with open(CLIP, "rb") as f, open(self.path("cut.wav"), "wb") as cut:
+            cut.write(f.read()[:200001])
+        status, out, err = self.transcribe(self.path("cut.wav"))
+        self.assertEqual(status, 0)
+        self.assertIn("my fellow americans", without_marks(out))
+        self.assertTrue(err.startswith(f"vocis: warning: {self.path('cut.wav')}: "), err)
+
+    def test_streams(self):
+        with open(CLIP, "rb") as f:
+            encoded = f.read()
+        wanted = self.transcribe(CLIP)[1]
+        self.assertEqual(self.transcribe("-", stdin=encoded)[:2], (0, wanted))
+        with wave.open(CLIP) as w:
+            raw = w.readframes(w.getnframes())
+        self.assertEqual(self.transcribe("-", "--raw-rate", "16000", stdin=raw)[:2], (0, wanted))
+        stereo = b"".join(raw[i:i + 2] + b"\0\0" for i in range(0, len(raw), 2))
+        self.assertEqual(self.transcribe("-", "--raw-rate=16000", "--raw-channels=2",
+                                         "--raw-format=s16le", "--channel=0", stdin=stereo)[:2],
+                         (0, wanted))
+        os.mkfifo(self.path("pipe"))
+        feeder = subprocess.Popen(["sh", "-c", 'cat "$1" > "$2"', "sh", CLIP, self.path("pipe")])
+        self.assertEqual(self.transcribe(self.path("pipe"))[:2], (0, wanted))
+        feeder.wait()
+        status, _, err = self.transcribe("-")
+        self.assertEqual(status, 1)
+        self.assertTrue(err.startswith("vocis: stdin: "), err)
+
+    def test_names_beyond_ascii(self):
+        for name in ["にっぽん.wav", "a b'\"$.wav", "-dash.wav"]:
+            shutil.copy(CLIP, self.path(name))
+            status, _, err = self.transcribe("-o", self.path("out"), "--", name, cwd=self.folder)
+            self.assertEqual((status, err), (0, ""))
+            self.assertIn(SPEECH, without_marks(open(self.path("out", name[:-4] + ".txt")).read()))
+        broken = os.fsencode(self.folder) + b"/\xff\n\x1b[31m.wav"
+        status, _, err = self.transcribe(broken, "--json-errors")
+        self.assertEqual(status, 1)
+        self.assertIn("\ufffd", json.loads(err)["file"])
+        status, _, err = self.transcribe(broken)
+        self.assertEqual(err.count("\n"), 1)  # no line feed and no colour from a file's name
+        self.assertNotIn("\x1b", err)
+
+    def test_short_and_silent(self):
+        for seconds in [0, 0.01, 3]:
+            raw = bytes(2 * int(16000 * seconds)) or b"\0\0"
+            status, out, _ = self.transcribe("-", "--raw-rate", "16000", stdin=raw)
+            self.assertEqual(status, 0, seconds)
+            self.assertLess(len(out), 200, seconds)
+
+
+def in_terminal(words, environment, seconds=120):
+    """Runs with standard error on a terminal: exit status, standard output, what was drawn."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen([PROGRAM, *words], stdout=subprocess.PIPE, stderr=slave,
+                               env=dict(os.environ, TERM="xterm", HF_HUB_OFFLINE="1",
+                                        **environment))
+    os.close(slave)
+    drawn, end = b"", time.time() + seconds
+    while time.time() < end:
+        if select.select([master], [], [], 0.2)[0]:
+            try:
+                data = os.read(master, 65536)
+            except OSError:  # Linux: the other side is closed
+                break
+            if not data:
+                break
+            drawn += data
+    out = process.stdout.read().decode()
+    process.stdout.close()
+    os.close(master)
+    return process.wait(), out, drawn.decode()
+
+
+class Terminal(WithModel):
+    def test_bar_and_colours(self):
+        plain = self.transcribe(CLIP)[1]
+        words = ["transcribe", *self.quick, CLIP]
+        status, out, drawn = in_terminal(words, {"NO_COLOR": "1"})
+        self.assertEqual((status, out), (0, plain))
+        self.assertRegex(drawn, r"#* *-+ +0% ")
+        self.assertIn("x real time", drawn)
+        self.assertNotRegex(drawn, r"\x1b\[\d+m")
+        status, out, drawn = in_terminal(words, {"NO_COLOR": ""})
+        self.assertRegex(drawn, r"\x1b\[36m")
+        status, out, drawn = in_terminal(words + ["--quiet"], {})
+        self.assertEqual((status, out, drawn), (0, plain, ""))
+        status, out, drawn = in_terminal(["transcribe", *self.quick, self.path("none")], {})
+        self.assertRegex(drawn, r"\x1b\[31mvocis:\x1b\[0m .*none")
+
+
+class Signals(WithModel):
+    def start(self, *words):
+        """A recording long enough to be interrupted."""
+        with wave.open(CLIP) as w:
+            raw = w.readframes(w.getnframes())
+        with wave.open(self.path("long.wav"), "wb") as w:
+            w.setparams((1, 2, 16000, 0, "NONE", ""))
+            w.writeframes(raw * 60)
+        return subprocess.Popen([PROGRAM, "transcribe", *self.quick, self.path("long.wav"), *words],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def finish(self, process):
+        begin = time.time()
+        out, err = process.communicate(timeout=60)
+        return process.returncode, out.decode(), err.decode(), time.time() - begin
+
+    def test_interrupt_keeps_what_is_done(self):
+        for number in [signal.SIGINT, signal.SIGTERM]:
+            process = self.start()
+            first = process.stdout.readline().decode()
+            process.send_signal(number)
+            status, _, err, seconds = self.finish(process)
+            self.assertEqual((status, err), (130, ""))
+            self.assertIn("fellow americans", without_marks(first))
+            self.assertLess(seconds, 30)
+
+    def test_documents_of_an_interrupted_run(self):
+        process = self.start("-v", "-f", "json", "-o", self.path("out"), CLIP)
+        process.stderr.readline()  # the first segment, with its times
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.finish(process)[0], 130)
+        self.assertEqual(os.listdir(self.path("out")), ["long.json"])
+        with open(self.path("out/long.json")) as f:
+            document = json.load(f)
+        self.assertGreater(len(document["segments"]), 0)
+        self.assertLess(document["segments"][-1]["end"], document["duration"])
+
+    def test_second_interrupt_stops_at_once(self):
+        process = subprocess.Popen([PROGRAM, "transcribe", *self.quick, "-"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=20), 130)
+        process.communicate()
+
+
+class Measuring(WithModel):
+    def test_bench(self):
+        status, out, err = run("bench", "--model", os.path.join(MODELS, "tiny.en"), "--runs", "1",
+                               "--json")
+        self.assertEqual((status, err), (0, ""))
+        figures = json.loads(out)
+        self.assertGreater(figures["peak_gflops"], 0)
+        self.assertTrue(0 < figures["encode_share_of_peak"] < 1.5)
+        self.assertEqual([s["rows"] for s in figures["decoder_steps"]], [1, 5, 16])
+
+    def test_eval_of_a_manifest(self):
+        text = ("And so my fellow Americans ask not what your country can do for you, "
+                "ask what you can do for your country")
+        shutil.copy(CLIP, self.path("clip.wav"))
+        with open(self.path("list.jsonl"), "w") as f:
+            f.write(json.dumps({"audio": "clip.wav", "text": text}) + "\r\n\n")
+            f.write(json.dumps({"audio": CLIP, "text": text}) + "\n")
+        options = self.quick + ["--json"]
+        status, out, err = run("eval", *options, "--verbose", self.path("list.jsonl"))
+        self.assertEqual((status, err), (0, ""))
+        rates = json.loads(out)
+        self.assertEqual((rates["files"], rates["failed"]), (2, 0))
+        self.assertEqual(rates["wer"]["reference"], 44)
+        self.assertLessEqual(rates["wer"]["errors"], 2)
+        self.assertEqual(len(rates["list"]), 2)
+        self.assertAlmostEqual(rates["audio_seconds"], 22)
+        with open(self.path("list.tsv"), "w") as f:
+            f.write(f"clip.wav\t{text}\nnone.wav\tnothing\nno tab\n")
+        status, out, err = run("eval", *options, self.path("list.tsv"))
+        self.assertEqual(status, 1)
+        rates = json.loads(out)
+        self.assertEqual((rates["files"], rates["failed"]), (1, 2))
+        self.assertIn("none.wav", err)
+        self.assertIn("list.tsv:3: ", err)
+
+
+if __name__ == "__main__":
+    names = sys.argv[2:] or [n for n, c in list(globals().items())
+                             if isinstance(c, type) and issubclass(c, Program)]
+    suite = unittest.TestSuite()
+    for chosen in names:
+        suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(globals()[chosen]))
+    result = unittest.TextTestRunner(verbosity=2).run(suite)
+    if not result.wasSuccessful():
+        sys.exit(1)
+    sys.exit(77 if result.skipped else 0)
