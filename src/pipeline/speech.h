@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where somebody speaks: Silero's probabilities turned into spans.
+ * Where somebody speaks: Silero's probabilities turned into ranges of samples, by the rules of
+ * its get_speech_timestamps (docs/models/silero.md).
  */
 #ifndef VO_PIPELINE_SPEECH_H
 #define VO_PIPELINE_SPEECH_H
@@ -8,9 +9,32 @@
 #include "base/status.h"
 #include "vocis.h"
 
-/* *spans: vo_free. */
+/* *spans: vo_free. Thread safe. */
 vo_status vo_detect_speech(vocis_engine *engine, const float *samples, int64_t n_samples,
                            const vocis_speech_params *params, vocis_span **spans, int *n_spans,
                            vo_error *err);
+
+/* ---- the rules alone: no network, no audio -------------------------------------------------- */
+
+typedef struct vo_speech_rules {
+    double threshold;     /* speech begins at this probability */
+    double neg_threshold; /* and ends below this one; NaN: 0.15 less, at least 0.01 */
+    double min_speech_ms, min_silence_ms, pad_ms;
+    double max_speech_seconds;    /* longer speech is cut; may be infinite */
+    double min_silence_at_max_ms; /* a silence inside speech where it may be cut: 98 */
+    bool cut_at_last_silence;     /* the older rule; else at the longest one */
+    int rate, window;             /* samples per second, and per probability */
+} vo_speech_rules;
+vo_speech_rules vo_speech_make_rules(const vocis_speech_params *params);
+
+typedef struct vo_speech_range {
+    int64_t begin, end; /* samples */
+} vo_speech_range;
+
+/* probabilities: [n], of windows that cover n_samples. *ranges: vo_free; NULL when there are
+ * none. */
+vo_status vo_speech_find(const float *probabilities, int64_t n, int64_t n_samples,
+                         const vo_speech_rules *rules, vo_speech_range **ranges, int *n_ranges,
+                         vo_error *err);
 
 #endif
