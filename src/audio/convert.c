@@ -314,6 +314,17 @@ static int64_t copy_sane(float *out, const float *in, int64_t n) {
 
 static void add_energy(vo_mixer *m, const float *x, int64_t n) {
     const int channels = m->channels;
+    if (channels == 2) {
+        /* Eight running sums keep the vector units busy where one would wait for itself. */
+        float sums[8] = {0};
+        int64_t i = 0;
+        for (; i + 4 <= n; i += 4)
+            for (int k = 0; k < 8; k++) sums[k] += x[2 * i + k] * x[2 * i + k];
+        for (; i < n; i++)
+            for (int k = 0; k < 2; k++) sums[k] += x[2 * i + k] * x[2 * i + k];
+        for (int k = 0; k < 8; k++) m->energy[k % 2] += sums[k];
+        return;
+    }
     for (int c = 0; c < channels; c++) {
         float sum = 0;
         for (int64_t i = 0; i < n; i++) sum += x[i * channels + c] * x[i * channels + c];

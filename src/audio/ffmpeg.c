@@ -94,12 +94,12 @@ static vo_status start(child *c, vo_input *input, const vo_container *container,
 /* What a failed run means for the file: it could not be read, or only its tail is missing. */
 static vo_status judge(const child *c, const vo_input *input, const vo_container *container,
                        vo_status decoded, const vo_error *why, vo_error *err) {
-    if (c->mixer->parts && c->mixer->seconds > 0 && !decoded) {
+    const bool ours = why->status == VO_ERR_LIMIT || why->status == VO_ERR_MEMORY;
+    if (c->mixer->seconds > 0 && !decoded && !ours) {
         vo_audio_warn(c->mixer->audio, "it is damaged after %.2f seconds", c->mixer->seconds);
         return VO_OK;
     }
-    vo_status status =
-        why->status == VO_ERR_LIMIT || why->status == VO_ERR_MEMORY ? why->status : VO_ERR_FORMAT;
+    vo_status status = ours ? why->status : VO_ERR_FORMAT;
     return vo_fail(err, status, "%s is %s and could not be decoded: %s", input->name,
                    container->name, why->message);
 }
@@ -138,8 +138,8 @@ vo_status vo_ffmpeg_decode(vo_input *input, const vo_container *container,
     }
     vo_process_destroy(c.process);
     if (status) return status;
-    snprintf(mixer->audio->format, sizeof(mixer->audio->format), "ffmpeg %s",
-             container->demuxer ? container->demuxer : "");
+    snprintf(mixer->audio->format, sizeof(mixer->audio->format), "ffmpeg%s%s",
+             container->demuxer ? " " : "", container->demuxer ? container->demuxer : "");
     if (cut && !finished) vo_audio_warn(mixer->audio, "it ends early");
     return VO_OK;
 }

@@ -3,7 +3,6 @@
  * What only ffmpeg reads: AAC in MP4, WebM and others, whole, cut, from files and streams; and
  * what is said when it is not installed. The samples are made by ffmpeg itself.
  */
-#define _POSIX_C_SOURCE 200809L
 #include "support_audio.h"
 
 #include "base/clock.h"
@@ -114,6 +113,17 @@ static void test_cut(void **state) {
     make_m4a(&buf);
     buf.size = buf.size * 2 / 3;
     must_refuse(&buf, VO_ERR_FORMAT, "an MP4, M4A or MOV file and could not be decoded");
+    vo_buf_free(&buf);
+    /* A recorder that writes fragments leaves a file that never ends. */
+    make(&buf,
+         (const char *const[]){"-c:a", "aac", "-movflags", "empty_moov", "-frag_duration",
+                               "1000000", NULL},
+         "fragments.mp4");
+    buf.size = buf.size * 2 / 3;
+    audio = must_load(&buf);
+    assert_true(audio.n_samples > JFK_SAMPLES / 2 && audio.n_samples < JFK_SAMPLES * 3 / 4);
+    assert_true(audio.warning[0]);
+    vo_audio_free(&audio);
     vo_buf_free(&buf);
     make(&buf, (const char *const[]){"-c:a", "libopus", NULL}, "cut.webm");
     buf.size = buf.size * 2 / 3;

@@ -25,6 +25,7 @@ static void test_formats(void **state) {
         bool exact;
     } cases[] = {
         {SF_FORMAT_FLAC | SF_FORMAT_PCM_16, "flac", true},
+        {SF_FORMAT_WAV | SF_FORMAT_PCM_16 | SF_ENDIAN_BIG, "wav pcm_16", true},
         {SF_FORMAT_AIFF | SF_FORMAT_PCM_16, "aiff pcm_16", true},
         {SF_FORMAT_CAF | SF_FORMAT_PCM_16, "caf pcm_16", true},
         {SF_FORMAT_AU | SF_FORMAT_PCM_16, "au pcm_16", true},
