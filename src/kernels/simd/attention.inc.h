@@ -10,7 +10,7 @@
  *   v_sum_each(x)         the vector whose lane i is the sum of the lanes of x[i]
  */
 
-enum { NV = NR / VF_LANES, CACHED_KEYS = 16 };
+enum { NV = NR / VF_LANES, CACHED_KEYS = 32 };
 
 /* State of one block of NR queries; all arrays lie in the caller's scratch. */
 typedef struct block_state {
@@ -147,22 +147,13 @@ static inline const float *cached_row(const float *base, const int32_t *table, i
     return base + (table ? table[t] : t) * hd;
 }
 
-/* Rows t0..t1-1, as far as they exist, are on their way while others are worked on. */
-static inline void prefetch_rows(const float *base, const int32_t *table, int64_t t0, int64_t t1,
-                                 int64_t len, int64_t hd) {
-    for (int64_t t = t0; t < t1 && t < len; t++) {
-        const float *row = cached_row(base, table, t, hd);
-        for (int64_t d = 0; d < hd; d += 64 / (int64_t)sizeof(float)) __builtin_prefetch(row + d);
-    }
-}
-
 /* scores[t0..t0+n) of one query, n <= VF_LANES: one accumulator per key. A block that is not full
  * repeats its last key. */
 static inline void cached_scores(int64_t t0, int n, int64_t hd, float scale, const float *q,
                                  const float *k, const int32_t *table, float *scores) {
     const float *row[VF_LANES];
     vf sum[VF_LANES];
-    for (int i = 0; i < VF_LANES; i++) {
+    VO_UNROLL for (int i = 0; i < VF_LANES; i++) {
         row[i] = cached_row(k, table, t0 + (i < n ? i : n - 1), hd);
         sum[i] = v_set(0.0f);
     }
@@ -174,7 +165,8 @@ static inline void cached_scores(int64_t t0, int n, int64_t hd, float scale, con
     if (d < hd) {
         const int rest = (int)(hd - d);
         const vf x = v_load_n(q + d, rest);
-        for (int i = 0; i < VF_LANES; i++) sum[i] = v_fma(x, v_load_n(row[i] + d, rest), sum[i]);
+        VO_UNROLL for (int i = 0; i < VF_LANES; i++) sum[i] =
+            v_fma(x, v_load_n(row[i] + d, rest), sum[i]);
     }
     v_store_n(scores + t0, v_mul(v_set(scale), v_sum_each(sum)), n);
 }
@@ -214,7 +206,6 @@ void VO_FN(attend_cached)(int64_t nq, int64_t len, int64_t hd, float scale, cons
                           float *out, int64_t ldo, float *scores) {
     for (int64_t t = 0; t < len; t += VF_LANES) {
         const int n = len - t < VF_LANES ? (int)(len - t) : VF_LANES;
-        prefetch_rows(k, table, t + VF_LANES, t + 2 * VF_LANES, len, hd);
         for (int64_t i = 0; i < nq; i++)
             cached_scores(t, n, hd, scale, q + i * ldq, k, table, scores + i * len);
     }
@@ -223,7 +214,6 @@ void VO_FN(attend_cached)(int64_t nq, int64_t len, int64_t hd, float scale, cons
         for (int64_t d = 0; d < hd; d++) out[i * ldo + d] = 0.0f;
     for (int64_t t = 0; t < len; t += CACHED_KEYS) {
         const int64_t end = len - t < CACHED_KEYS ? len : t + CACHED_KEYS;
-        prefetch_rows(v, table, end, end + CACHED_KEYS, len, hd);
         for (int64_t i = 0; i < nq; i++)
             cached_mix(t, end, hd, scores + i * len, v, table, out + i * ldo);
     }

@@ -18,5 +18,12 @@ static inline vf v_scale_normal(vf x, vf n) {
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), shift));
 }
 
+/* Horizontal additions work within halves; the halves are added last. */
+static inline vf v_sum_each(const vf x[8]) {
+    const vf a = _mm256_hadd_ps(_mm256_hadd_ps(x[0], x[1]), _mm256_hadd_ps(x[2], x[3]));
+    const vf b = _mm256_hadd_ps(_mm256_hadd_ps(x[4], x[5]), _mm256_hadd_ps(x[6], x[7]));
+    return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+}
+
 #define VO_FN(name) vo_avx2_##name
 #include "kernels/simd/attention.inc.h"
