@@ -407,6 +407,7 @@ static void test_products(void **state) {
     static const vo_conv1d_params convs[] = {
         {.window = 1, .kernel = 3, .stride = 1, .pad = 1}, /* fewer rows than the kernel */
         {.window = 2, .kernel = 3, .stride = 2, .pad = 1},
+        {.window = 2, .kernel = 2, .stride = 1, .pad = 3}, /* patches of padding alone */
         {.window = 5, .kernel = 2, .stride = 3, .pad = 0},
         {.window = 4, .kernel = 5, .stride = 1, .pad = 4},
         {.window = 40, .kernel = 16, .stride = 8, .pad = 0},

@@ -87,17 +87,22 @@ static void conv_product(vo_cpu_backend *cpu, const vo_array *y, const float *a,
     vo_gemm_run(&gemm, &cpu->kernels, cpu->pool, workspace);
 }
 
-/* The kernel*c floats under output row t of the window that starts at row w0. */
+/* The kernel*c floats under output row t of the window that starts at row w0: zeros, neighbouring
+ * rows of the window in one piece, zeros. */
 static void copy_patch(const vo_array *y, int64_t w0, int64_t t, float *patch) {
     const vo_array *x = y->in[0];
-    size_t c = (size_t)x->shape[1];
-    for (int j = 0; j < y->attr.kernel; j++) {
-        int64_t i = t * y->attr.stride + j - y->attr.pad;
-        if (i < 0 || i >= y->attr.window)
-            memset(patch + (size_t)j * c, 0, c * sizeof(float));
-        else
-            memcpy(patch + (size_t)j * c, row(x, w0 + i), c * sizeof(float));
+    size_t row_bytes = (size_t)x->shape[1] * sizeof(float);
+    int64_t first = t * y->attr.stride - y->attr.pad, last = first + y->attr.kernel;
+    int64_t begin = first < 0 ? 0 : first, end = last > y->attr.window ? y->attr.window : last;
+    if (begin >= end) { /* nothing but padding */
+        memset(patch, 0, (size_t)y->attr.kernel * row_bytes);
+        return;
     }
+    char *out = (char *)patch;
+    size_t before = (size_t)(begin - first) * row_bytes, inside = (size_t)(end - begin) * row_bytes;
+    memset(out, 0, before);
+    memcpy(out + before, row(x, w0 + begin), inside);
+    memset(out + before + inside, 0, (size_t)(last - end) * row_bytes);
 }
 
 static void conv_short(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, float *patches,
