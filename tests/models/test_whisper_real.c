@@ -9,6 +9,7 @@
 
 #include "audio/audio.h"
 #include "base/memory.h"
+#include "pipeline/prompt.h"
 #include "text/text.h"
 
 #include <math.h>
@@ -150,6 +151,66 @@ static int result_ids(const vocis_result *result, int32_t *ids, int capacity) {
     return n;
 }
 
+/* ---- near ties ------------------------------------------------------------------------------ */
+
+/* The window of mel that starts at frame `seek` of a recording, encoded. */
+static void encode_window(fixture *f, const char *path, int64_t seek) {
+    vo_error err = {0};
+    vo_audio audio = {0};
+    vo_audio_params reading = vo_audio_default_params();
+    assert_int_equal(vo_audio_load(path, &reading, &audio, &err), VO_OK);
+    int64_t n_mels = f->session->model->whisper->dims.n_mels;
+    int64_t content = audio.n_samples / VO_MEL_HOP,
+            size = content - seek < 3000 ? content - seek : 3000;
+    float *mel = vo_alloc_array((size_t)(content + 3000), (size_t)n_mels * sizeof *mel);
+    float *window = vo_whisper_mel(f->session->state);
+    assert_int_equal(vo_mel_compute(f->session->model->mel, &f->engine->kernels, f->engine->pool,
+                                    audio.samples, audio.n_samples, 480000, mel, &err),
+                     VO_OK);
+    memset(window, 0, (size_t)(3000 * n_mels) * sizeof *window);
+    memcpy(window, mel + seek * n_mels, (size_t)(size * n_mels) * sizeof *window);
+    vo_free(mel);
+    vo_audio_free(&audio);
+    assert_int_equal(vo_whisper_encode(f->session->state, 0, &err), VO_OK);
+}
+
+/* How far apart the logits of `ours` and `theirs` are where the result's token number `at` was
+ * chosen, all before being equal. */
+static double logit_gap(fixture *f, const char *path, const vocis_transcribe_params *params,
+                        const vocis_result *result, int at, int32_t theirs) {
+    vo_error err = {0};
+    vo_token_list all = {0}, none = {0}, prompt = {0}, window = {0};
+    int segment = 0, sot_index, left = at;
+    while (segment + 1 < result->n_segments && left >= result->segments[segment].n_tokens)
+        left -= result->segments[segment++].n_tokens;
+    int64_t seek = result->segments[segment].seek;
+    for (int i = 0; i <= segment; i++) {
+        const vocis_segment *s = &result->segments[i];
+        vo_token_list *list = s->seek == seek ? &window : &all;
+        vo_tokens_append(list, s->tokens, i == segment ? left : s->n_tokens, &err);
+    }
+    const vo_whisper_ids *ids = vo_tokenizer_ids(f->session->model->tokenizer);
+    int32_t language = ids->first_language + vo_language_find(result->language);
+    assert_int_equal(
+        vo_build_prompt(f->session, params, &all, 0, 0, language, &none, &prompt, &sot_index, &err),
+        VO_OK);
+    vo_tokens_append(&prompt, window.ids, window.n, &err);
+    encode_window(f, path, seek);
+    vo_lm *lm = &f->session->lm;
+    vo_lm_input input = {0, prompt.n, prompt.ids};
+    float *const *logits;
+    assert_int_equal(lm->rewind(lm->self, 0, 0, &err), VO_OK);
+    assert_int_equal(lm->step(lm->self, &input, 1, &logits, &err), VO_OK);
+    int32_t ours = left < result->segments[segment].n_tokens
+                       ? result->segments[segment].tokens[left]
+                       : ids->eot;
+    double gap = fabs((double)logits[0][ours] - (double)logits[0][theirs]);
+    vo_tokens_free(&all);
+    vo_tokens_free(&prompt);
+    vo_tokens_free(&window);
+    return gap;
+}
+
 typedef struct tally {
     int clips, equal, exceptions;
     int64_t ours, theirs, words; /* word errors */
@@ -207,9 +268,13 @@ static void compare_clip(fixture *f, json_t *file, const char *mode, int beam, t
     if (same == n_want && same == n_have) {
         t->equal++;
     } else {
+        int32_t theirs =
+            same < n_want ? want[same] : vo_tokenizer_ids(f->session->model->tokenizer)->eot;
+        double gap = beam == 1 ? logit_gap(f, path, &params, result, same, theirs) : NAN;
         t->exceptions++;
-        printf("%s %s %s: %d of %d ids, then %d instead of %d\n", f->name, mode, relative, same,
-               n_want, same < n_have ? have[same] : -1, same < n_want ? want[same] : -1);
+        printf("%s %s %s: %d of %d ids, then %d instead of %d, logits %.1e apart\n", f->name, mode,
+               relative, same, n_want, same < n_have ? have[same] : -1, theirs, gap);
+        if (beam == 1) assert_true(gap < 1e-3);
     }
     count_errors(reference, result->text, &t->ours, &t->words);
     count_errors(reference, json_string_value(json_object_get(run, "text")), &t->theirs, NULL);
@@ -245,11 +310,60 @@ static void test_beam(void **state) {
     compare_all(f, "beam5", 5, 70);
 }
 
+/* The joined recording of 7.7 minutes: the reference's ids up to a near tie, and its words. */
+static void test_visible(void **state) {
+    fixture *f = *state;
+    if (!f->session) skip();
+    json_t *golden = json_load_file(real_data("golden/whisper_real/base_visible.json"), 0, NULL);
+    json_t *truth = json_load_file(real_data("golden/whisper_real/visible.json"), 0, NULL);
+    json_t *run = json_object_get(json_object_get(golden, "runs"), "greedy"), *clip;
+    static int32_t want[20000], have[20000];
+    char path[1024];
+    snprintf(path, sizeof path, "%s", real_data("golden/whisper_real/visible.flac"));
+    vocis_transcribe_params params = real_params(1);
+    vocis_result *result = real_transcribe(f->session, path, &params);
+    assert_non_null(result);
+    int n_want = golden_ids(run, want, 20000), n_have = result_ids(result, have, 20000), same = 0;
+    while (same < n_want && same < n_have && want[same] == have[same]) same++;
+    vo_buf reference = {0};
+    size_t i;
+    json_t *clips = json_is_array(truth) ? truth : json_object_get(truth, "clips");
+    json_array_foreach(clips, i, clip) {
+        const char *text = json_string_value(json_object_get(clip, "text"));
+        if (!text) text = json_string_value(json_object_get(clip, "reference"));
+        assert_non_null(text);
+        vo_buf_printf(&reference, "%s ", text);
+    }
+    int64_t ours = 0, theirs = 0, words = 0;
+    count_errors(reference.data, result->text, &ours, &words);
+    count_errors(reference.data, json_string_value(json_object_get(run, "text")), &theirs, NULL);
+    double a = 100.0 * (double)ours / (double)words, b = 100.0 * (double)theirs / (double)words;
+    printf("visible: %d of %d ids before the first difference; word errors %.2f %%, reference %.2f "
+           "%%\n",
+           same, n_want, a, b);
+    if (same < n_want || same < n_have) {
+        double gap = logit_gap(f, path, &params, result, same,
+                               same < n_want ? want[same]
+                                             : vo_tokenizer_ids(f->session->model->tokenizer)->eot);
+        printf("visible: then logits %.1e apart\n", gap);
+        assert_true(gap < 1e-3);
+    }
+    assert_true(fabs(a - b) <= 1.0);
+    vo_buf_free(&reference);
+    vo_result_destroy(result);
+    json_decref(golden);
+    json_decref(truth);
+}
+
 int main(void) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
     const struct CMUnitTest base[] = {cmocka_unit_test(test_encoder), cmocka_unit_test(test_logits),
+                                      cmocka_unit_test(test_greedy), cmocka_unit_test(test_beam),
+                                      cmocka_unit_test(test_visible)};
+    const struct CMUnitTest tiny[] = {cmocka_unit_test(test_encoder), cmocka_unit_test(test_logits),
                                       cmocka_unit_test(test_greedy), cmocka_unit_test(test_beam)};
     /* One fixture per model, set up once for its group. */
     int failed = cmocka_run_group_tests_name("base", base, open_base, close_fixture);
-    failed += cmocka_run_group_tests_name("tiny.en", base, open_tiny, close_fixture);
+    failed += cmocka_run_group_tests_name("tiny.en", tiny, open_tiny, close_fixture);
     return failed != 0;
 }
