@@ -22,7 +22,7 @@ static const option options[] = {
      .at = offsetof(settings, runs), .min = 1, .max = 1000},
     {OPTION_FLAG, "json", 0, NULL, "print JSON", .at = offsetof(settings, json)},
     QUIET_OPTION(settings),
-    {OPTION_END},
+    {.kind = OPTION_END},
 };
 
 static void print_table(const vocis_benchmark *b, const char *model, const speech *s) {

@@ -41,7 +41,7 @@ static const option options[] = {
     {OPTION_BOOL, "without-timestamps", 0, NULL, "decode without times (False)",
      AT(params.without_timestamps)},
     QUIET_OPTION(settings),
-    {OPTION_END},
+    {.kind = OPTION_END},
 };
 
 typedef struct score {

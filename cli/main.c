@@ -14,7 +14,7 @@
 
 extern const verb verb_transcribe, verb_pull, verb_models, verb_inspect, verb_bench, verb_eval;
 
-static const option no_options[] = {{OPTION_END}};
+static const option no_options[] = {{.kind = OPTION_END}};
 
 static int run_completion(const verb *v, int argc, char **argv);
 static const verb verb_completion = {

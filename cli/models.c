@@ -22,7 +22,7 @@ static const option list_options[] = {
      .at = offsetof(list_settings, cache_dir)},
     {OPTION_FLAG, "json", 0, NULL, "print a JSON array, with paths, sizes and licences",
      .at = offsetof(list_settings, json)},
-    {OPTION_END},
+    {.kind = OPTION_END},
 };
 
 static bool list_json(const char *cache_dir) {
@@ -100,7 +100,7 @@ static const option pull_options[] = {
      .at = offsetof(pull_settings, offline)},
     {OPTION_FLAG, "quiet", 'q', NULL, "no progress and no notes; warnings and errors stay",
      .at = offsetof(pull_settings, quiet)},
-    {OPTION_END},
+    {.kind = OPTION_END},
 };
 
 /* An engine only carries the log; without one the download is silent. */
@@ -173,7 +173,7 @@ static const option inspect_options[] = {
     {OPTION_FLAG, "json", 0, NULL, "print JSON", .at = offsetof(inspect_settings, json)},
     {OPTION_TEXT, "cache-dir", 0, "DIR", "where models are kept ($VOCIS_CACHE or ~/.cache/vocis)",
      .at = offsetof(inspect_settings, cache_dir)},
-    {OPTION_END},
+    {.kind = OPTION_END},
 };
 
 static json_int_t number(const json_t *object, const char *key) {

@@ -122,7 +122,7 @@ static const option options[] = {
     LATER("max-words-per-line", "None"),
     LATER("hallucination-silence-threshold", "None"),
 #undef LATER
-    {OPTION_END},
+    {.kind = OPTION_END},
 };
 
 static const char notes[] =

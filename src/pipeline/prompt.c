@@ -90,6 +90,7 @@ vo_status vo_parse_suppress(const vo_tokenizer *tokenizer, const char *text, vo_
 static vo_status append_previous(const vocis_transcribe_params *params, const vo_token_list *all,
                                  int n_initial, int reset_since, int room, vo_token_list *prompt,
                                  vo_error *err) {
+    if (all->n == 0) return VO_OK;
     if (!params->carry_initial_prompt) {
         int n = all->n - reset_since;
         int keep = n < room ? n : room;
