@@ -19,11 +19,9 @@ done
 
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name vocis.pc)")
 export PKG_CONFIG_PATH
-static=
-ls "$prefix"/lib*/libvocis.a "$prefix"/lib*/*/libvocis.a > /dev/null 2>&1 && static=--static
 # shellcheck disable=SC2046,SC2086
 $cc ${CFLAGS:-} -std=c17 -Wall -Wextra -Werror examples/transcribe.c -o "$work/one" \
-    $(pkg-config $static --cflags --libs vocis)
+    $(pkg-config --cflags --libs vocis)
 LD_LIBRARY_PATH=$(pkg-config --variable=libdir vocis)
 export LD_LIBRARY_PATH
 
