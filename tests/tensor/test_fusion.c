@@ -13,7 +13,11 @@
 #include "base/memory.h"
 #include "tensor/support_tensor.h"
 
-enum { N = 50, D = 24, WINDOW = 10 };
+enum {
+    N = 50,
+    D = 80,
+    WINDOW = 5
+}; /* one window takes the path of few rows, several panels wide */
 
 static rig cpu;
 static test_weight square, bias, kernel, up, up_bias;
@@ -188,7 +192,7 @@ static void test_fusions(void **state) {
     float *a = rnd_floats(N * D, -2, 2), *b = rnd_floats(N * D, -2, 2);
     float *fused = rnd_floats(3 * N * D, 0, 1), *plain = rnd_floats(3 * N * D, 2, 3);
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
-        for (int64_t units = 1; units <= N / WINDOW; units += 2) {
+        for (int64_t units = 1; units <= N / WINDOW; units += 3) {
             int removed, none;
             size_t n = run_case(i, false, units, a, b, fused, &removed);
             assert_int_equal(run_case(i, true, units, a, b, plain, &none), n);
