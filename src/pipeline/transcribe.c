@@ -276,8 +276,10 @@ static vo_status add_segment(job *j, int from, int to, double start, double end)
     vo_strip(text, &length);
     vo_status status = VO_OK;
     if (length > 0 && start != end) {
-        vocis_segment s = {.start = start,
-                           .end = end < j->result->duration ? end : j->result->duration,
+        /* The model may place text beyond the end of the recording; nothing can be there. */
+        double last = j->result->duration;
+        vocis_segment s = {.start = start < last ? start : last,
+                           .end = end < last ? end : last,
                            .text = text,
                            .tokens = j->decoded.tokens + from,
                            .token_logprobs = j->decoded.logprobs + from,
