@@ -10,7 +10,8 @@
  *     vocis_engine_create(vocis_engine_default_params(), &engine, &err);
  *     vocis_model_open(engine, "base", vocis_model_default_params(), &model, &err);
  *     vocis_session_create(model, vocis_session_default_params(), &session, &err);
- *     vocis_transcribe_file(session, "speech.wav", vocis_transcribe_default_params(), &result, &err);
+ *     vocis_transcribe_params params = vocis_transcribe_default_params();
+ *     vocis_transcribe_file(session, "speech.wav", params, &result, &err);
  *     puts(vocis_result_text(result));
  *
  * An engine owns threads and kernels. A model is immutable and may serve any number of sessions
@@ -88,8 +89,8 @@ typedef void (*vocis_log_fn)(void *user, vocis_log_level level, const char *line
 /* ---- engine ---------------------------------------------------------------------------------- */
 
 typedef struct vocis_engine_params {
-    int threads;     /* 0: physical cores that this process may use (affinity, cgroup quota) */
-    const char *cpu; /* highest instruction-set level: "c", "avx2", "avx512", "neon", ...; NULL: all */
+    int threads;      /* 0: physical cores that this process may use (affinity, cgroup quota) */
+    const char *cpu;  /* highest level to use: "c", "avx2", "avx512", "neon"; NULL: all there is */
     vocis_log_fn log; /* NULL: silent */
     void *log_user;
     vocis_log_level log_level;
@@ -195,24 +196,24 @@ typedef void (*vocis_warning_fn)(void *user, const char *sentence);
 typedef struct vocis_transcribe_params {
     const char *language; /* code or name; NULL: detect from the first 30 s */
     vocis_task task;
-    float temperature;           /* first temperature: 0 */
-    float temperature_increment; /* added on fallback up to 1.0; 0: no fallback. 0.2 */
-    int best_of;                 /* samples when temperature > 0: 5 */
-    int beam_size;               /* beams when temperature == 0; 1 is greedy: 5 */
-    float patience;              /* 1.0 */
-    float length_penalty;        /* NaN: plain average of log-probabilities */
-    const char *suppress_tokens; /* "-1": non-speech symbols; comma-separated ids; "": none */
-    bool suppress_blank;         /* true */
-    const char *initial_prompt;  /* NULL: none */
-    bool carry_initial_prompt;   /* repeat it before every window: false */
-    const char *prefix;          /* forced beginning of every window's text; NULL: none */
-    bool condition_on_previous_text;    /* true */
-    float compression_ratio_threshold;  /* above: try the next temperature; NaN: off. 2.4 */
-    float logprob_threshold;            /* below: try the next temperature; NaN: off. -1 */
-    float no_speech_threshold;          /* above, with a low log-probability: silence; NaN: off. 0.6 */
-    bool without_timestamps;            /* false */
-    float max_initial_timestamp;        /* seconds; 1.0 */
-    const double *clip_timestamps;      /* start, end, start, end ... in seconds; NULL: all */
+    float temperature;                 /* first temperature: 0 */
+    float temperature_increment;       /* added on fallback up to 1.0; 0: no fallback. 0.2 */
+    int best_of;                       /* samples when temperature > 0: 5 */
+    int beam_size;                     /* beams when temperature == 0; 1 is greedy: 5 */
+    float patience;                    /* 1.0 */
+    float length_penalty;              /* NaN: plain average of log-probabilities */
+    const char *suppress_tokens;       /* "-1": non-speech symbols; comma-separated ids; "": none */
+    bool suppress_blank;               /* true */
+    const char *initial_prompt;        /* NULL: none */
+    bool carry_initial_prompt;         /* repeat it before every window: false */
+    const char *prefix;                /* forced beginning of every window's text; NULL: none */
+    bool condition_on_previous_text;   /* true */
+    float compression_ratio_threshold; /* above: try the next temperature; NaN: off. 2.4 */
+    float logprob_threshold;           /* below: try the next temperature; NaN: off. -1 */
+    float no_speech_threshold;     /* above, with a low log-probability: silence; NaN: off. 0.6 */
+    bool without_timestamps;       /* false */
+    float max_initial_timestamp;   /* seconds; 1.0 */
+    const double *clip_timestamps; /* start, end, start, end ... in seconds; NULL: all */
     int n_clip_timestamps;
     int max_tokens; /* most tokens per window; 0: half the text context (224) */
     uint64_t seed;  /* for sampling: 0 */
@@ -269,7 +270,7 @@ VOCIS_API vocis_status vocis_transcribe_pull(vocis_session *session, vocis_pull_
                                              void *pull_user, vocis_transcribe_params params,
                                              vocis_result **result, vocis_error *err);
 
-/* Language of the first 30 s. probabilities: [vocis_language_count()] or NULL. *best is an index. */
+/* Language of the first 30 s. probabilities: [vocis_language_count()] or NULL. *best: an index. */
 VOCIS_API vocis_status vocis_detect_language(vocis_session *session, const float *samples,
                                              int64_t n_samples, float *probabilities, int *best,
                                              vocis_error *err);
@@ -296,9 +297,9 @@ VOCIS_API void vocis_result_destroy(vocis_result *result);
 /* ---- writing results ------------------------------------------------------------------------- */
 
 typedef struct vocis_write_params {
-    const char *source;        /* name of the input for JSON; may be NULL */
-    const char *model;         /* name of the model for JSON; may be NULL */
-    bool json_tokens;          /* tokens and their log-probabilities in JSON: true */
+    const char *source; /* name of the input for JSON; may be NULL */
+    const char *model;  /* name of the model for JSON; may be NULL */
+    bool json_tokens;   /* tokens and their log-probabilities in JSON: true */
 } vocis_write_params;
 VOCIS_API vocis_write_params vocis_write_default_params(void);
 /* format: "txt", "srt", "vtt", "tsv", "json", "csv", "lrc". The document is always valid UTF-8.
@@ -309,8 +310,8 @@ VOCIS_API vocis_status vocis_result_write(const vocis_result *result, const char
 
 /* ---- text measures --------------------------------------------------------------------------- */
 
-/* Whisper's normaliser: the English one for "en", else the basic one. vocis_free; NULL when memory is
- * short. */
+/* Whisper's normaliser: the English one for "en", else the basic one. vocis_free; NULL when memory
+ * is short. */
 VOCIS_API char *vocis_normalize(const char *text, const char *language);
 typedef struct vocis_error_rate {
     int64_t substitutions, deletions, insertions, reference;
@@ -322,10 +323,10 @@ VOCIS_API vocis_status vocis_compare(const char *reference, const char *hypothes
 /* ---- voice activity -------------------------------------------------------------------------- */
 
 typedef struct vocis_speech_params {
-    float threshold;        /* 0.5 */
-    int min_speech_ms;      /* 250 */
-    int min_silence_ms;     /* 100 */
-    int speech_pad_ms;      /* 30 */
+    float threshold;          /* 0.5 */
+    int min_speech_ms;        /* 250 */
+    int min_silence_ms;       /* 100 */
+    int speech_pad_ms;        /* 30 */
     float max_speech_seconds; /* infinity */
 } vocis_speech_params;
 VOCIS_API vocis_speech_params vocis_speech_default_params(void);
@@ -340,11 +341,11 @@ VOCIS_API vocis_status vocis_detect_speech(vocis_engine *engine, const float *sa
 /* ---- measuring ------------------------------------------------------------------------------- */
 
 typedef struct vocis_benchmark {
-    double peak_gflops;           /* 10^9 operations a second: multiply-adds on all threads */
-    double mel_seconds;           /* one 30 s window */
-    double encode_seconds;        /* one window, with the keys and values of cross-attention */
-    double encode_gflops;         /* work of that window in 10^9 operations: divide to get a rate */
-    double step_seconds[3];       /* one decoder step of 1, 5 and 16 rows... 0 where not possible */
+    double peak_gflops;     /* 10^9 operations a second: multiply-adds on all threads */
+    double mel_seconds;     /* one 30 s window */
+    double encode_seconds;  /* one window, with the keys and values of cross-attention */
+    double encode_gflops;   /* work of that window in 10^9 operations: divide to get a rate */
+    double step_seconds[3]; /* one decoder step of 1, 5 and 16 rows... 0 where not possible */
     int step_rows[3];
 } vocis_benchmark;
 /* Medians over `runs` runs on synthetic input. */

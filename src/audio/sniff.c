@@ -95,7 +95,7 @@ const vo_container *vo_container_sniff(const unsigned char *head, size_t size) {
     static const char *const outer[] = {"RIFF", "RF64", "BW64", "FORM"};
     for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++) {
         const magic *m = &magics[i];
-        if (size < (size_t)(m->offset + m->size) ||
+        if (size < (size_t)m->offset + (size_t)m->size ||
             memcmp(head + m->offset, m->bytes, (size_t)m->size) != 0)
             continue;
         if (m->offset != 8) return &m->container;

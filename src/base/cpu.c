@@ -151,17 +151,10 @@ void vo_cpu_describe(uint32_t flags, char *text, size_t size) {
         uint32_t flag;
         const char *word;
     } words[] = {
-        {VO_CPU_AVX2, "avx2"},
-        {VO_CPU_AVX512, "avx512"},
-        {VO_CPU_AVX_VNNI, "avx_vnni"},
-        {VO_CPU_AVX512_VNNI, "vnni"},
-        {VO_CPU_AVX512_BF16, "bf16"},
-        {VO_CPU_AMX, "amx"},
-        {VO_CPU_NEON, "neon"},
-        {VO_CPU_DOTPROD, "dotprod"},
-        {VO_CPU_FP16, "fp16"},
-        {VO_CPU_I8MM, "i8mm"},
-        {VO_CPU_BF16, "bf16"},
+        {VO_CPU_AVX2, "avx2"},        {VO_CPU_AVX512, "avx512"},    {VO_CPU_AVX_VNNI, "avx_vnni"},
+        {VO_CPU_AVX512_VNNI, "vnni"}, {VO_CPU_AVX512_BF16, "bf16"}, {VO_CPU_AMX, "amx"},
+        {VO_CPU_NEON, "neon"},        {VO_CPU_DOTPROD, "dotprod"},  {VO_CPU_FP16, "fp16"},
+        {VO_CPU_I8MM, "i8mm"},        {VO_CPU_BF16, "bf16"},
     };
     if (size == 0) return;
     size_t used = 0;

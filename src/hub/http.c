@@ -87,7 +87,7 @@ static size_t on_header(char *data, size_t size, size_t count, void *user) {
     const char *value = NULL;
     if (strncmp(line, "HTTP/", 5) == 0) {
         const char *space = strchr(line, ' ');
-        t->status = space ? atoi(space + 1) : 0;
+        t->status = space ? (int)strtol(space + 1, NULL, 10) : 0;
         t->content_bytes = -1;
         t->range_start = -1;
     } else if ((value = header_value(line, n, "content-length"))) {

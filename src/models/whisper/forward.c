@@ -8,7 +8,7 @@
 #include <math.h>
 
 static float attention_scale(int state, int heads) {
-    return 1.0f / sqrtf((float)(state / heads));
+    return 1.0f / sqrtf((float)state / (float)heads);
 }
 
 static vo_array *encoder_block(vo_graph *g, const vo_whisper_dims *dims,

@@ -7,6 +7,7 @@
 #include "models/whisper/bind.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 /* An integer fact under the name of OpenAI's dims or Hugging Face's config; 0 if nowhere. */
@@ -35,8 +36,7 @@ static int64_t fact(const vo_weights *file, const char *openai, const char *hugg
 static int heads(const vo_weights *file, const char *side, const char *openai, const char *hf,
                  int state) {
     char name[32];
-    strcpy(name, side);
-    strcat(name, "/num_heads");
+    snprintf(name, sizeof name, "%s/num_heads", side);
     const vo_view *v = vo_weights_find(file, name);
     int16_t stored = 0;
     if (v && v->dtype == VO_I16 && v->bytes == 2) memcpy(&stored, v->data, 2);
