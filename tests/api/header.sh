@@ -13,4 +13,5 @@ fi
 $cc -std=c++11 $warnings -x c++ "$header"
 # extern "C" is there: a C++ caller asks for the plain name
 echo '#include "'"$header"'"
-const char *f() { return vocis_version(); }' | $cc -std=c++11 -x c++ -S -o - - | grep -q '[^_0-9A-Za-z]_\{0,1\}vocis_version'
+const char *f() { return vocis_version(); }' | $cc -std=c++11 -x c++ -S -o - - |
+    grep -q '[^_0-9A-Za-z]_\{0,1\}vocis_version'

@@ -5,7 +5,8 @@
 set -eu
 library=$1
 header=$(dirname "$0")/../../include/vocis.h
-exported=$(nm -D --defined-only "$library" | awk '{ sub(/@.*/, "", $NF); if ($NF !~ /^__/) print $NF }' | sort)
+exported=$(nm -D --defined-only "$library" |
+    awk '{ sub(/@.*/, "", $NF); if ($NF !~ /^__/) print $NF }' | sort)
 declared=$(tr '\n' ' ' < "$header" | grep -o 'VOCIS_API [^(;]*(' | grep -o 'vocis_[a-z_0-9]*(' |
     tr -d '(' | sort)
 [ -n "$declared" ]

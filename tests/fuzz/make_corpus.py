@@ -26,7 +26,8 @@ NAMES = {"F32": "f32", "F16": "f16", "BF16": "bf16", "F64": "f64", "I64": "i64",
 
 def describe(dtype, values):
     values = np.asarray(values, np.float32)
-    return {"dtype": dtype, "shape": list(values.shape), "values": [float(v) for v in values.ravel()]}
+    return {"dtype": dtype, "shape": list(values.shape),
+            "values": [float(v) for v in values.ravel()]}
 
 
 def plain(t):
@@ -48,12 +49,14 @@ def unpack_affine(packed, scales, biases, bits, group):
 
 def safetensors_files():
     every = {f"t.{d}": wf.tensor(np.array([[1, 0, 1], [0, 1, 1]]), d) for d in NAMES}
-    every["scalar"], every["empty"] = wf.tensor(np.float32(2.5)), wf.tensor(np.zeros((0, 4), np.float32))
+    every["scalar"] = wf.tensor(np.float32(2.5))
+    every["empty"] = wf.tensor(np.zeros((0, 4), np.float32))
     openai = {"encoder.blocks.0.mlp.0.weight": ramp(4, 2), "encoder.conv1.weight": ramp(2, 2, 3),
               "alignment_heads": wf.tensor(np.array([[1, 0], [1, 1]]), "I64")}
     hf = {"model.encoder.layers.0.self_attn.q_proj.weight": ramp(2, 2, dtype="F32"),
           "model.decoder.embed_tokens.weight": ramp(3, 2, dtype="BF16")}
-    silero = {"stft_conv.weight": ramp(2, 1, 4, dtype="F32"), "lstm_cell.bias_ih": ramp(4, dtype="F32")}
+    silero = {"stft_conv.weight": ramp(2, 1, 4, dtype="F32"),
+              "lstm_cell.bias_ih": ramp(4, dtype="F32")}
     for stem, layout, tensors in (("every_type", "unknown", every), ("openai", "openai", openai),
                                   ("huggingface", "huggingface", hf), ("silero", "silero", silero)):
         yield stem, layout, tensors, {k: plain(t) for k, t in tensors.items()}
@@ -70,7 +73,8 @@ def safetensors_files():
 
 
 def ctranslate2_files():
-    scalars = {"decoder/num_heads": wf.tensor(np.int16(2)), "encoder/pre_norm": wf.tensor(np.int8(1)),
+    scalars = {"decoder/num_heads": wf.tensor(np.int16(2)),
+               "encoder/pre_norm": wf.tensor(np.int8(1)),
                "decoder/activation": wf.tensor(np.int8(3))}
     embedding = "decoder/embeddings/weight"
     aliases = {"decoder/projection/weight": embedding}
@@ -92,7 +96,8 @@ def block_bytes(name, rng):
     """One random block whose half-precision scales are small numbers."""
     _, size, _ = blocks.TYPES[name]
     b = rng.integers(0, 256, size, dtype=np.uint8)
-    halves = {"q4_0": [0], "q4_1": [0, 2], "q5_0": [0], "q5_1": [0, 2], "q8_0": [0], "q2_k": [80, 82],
+    halves = {"q4_0": [0], "q4_1": [0, 2], "q5_0": [0], "q5_1": [0, 2], "q8_0": [0],
+              "q2_k": [80, 82],
               "q3_k": [108], "q4_k": [0, 2], "q5_k": [0, 2], "q6_k": [208]}[name]
     for at in halves:
         b[at : at + 2] = np.frombuffer(np.float16(rng.uniform(-0.1, 0.1)).tobytes(), np.uint8)
@@ -100,7 +105,8 @@ def block_bytes(name, rng):
 
 
 def ggml_files():
-    dims = {"n_vocab": 4, "n_audio_ctx": 3, "n_audio_state": 2, "n_audio_head": 1, "n_audio_layer": 1,
+    dims = {"n_vocab": 4, "n_audio_ctx": 3, "n_audio_state": 2, "n_audio_head": 1,
+            "n_audio_layer": 1,
             "n_text_ctx": 3, "n_text_state": 2, "n_text_head": 1, "n_text_layer": 1, "n_mels": 2}
     tensors = {"encoder.conv1.weight": ramp(2, 2, 3), "encoder.conv1.bias": ramp(2, 1, dtype="F32"),
                "decoder.ln.bias": ramp(2, dtype="F32"), "scalar": ramp(dtype="F32")}
@@ -111,7 +117,8 @@ def ggml_files():
         body = block_bytes(name, rng)
         tensors = {"w": (kind, (1, values), body), "b": ramp(2, dtype="F32")}
         yield name, dims, 2000 + kind, tensors, {
-            "w": describe(name, blocks.unpack(name, body).reshape(1, values)), "b": plain(tensors["b"])}
+            "w": describe(name, blocks.unpack(name, body).reshape(1, values)),
+            "b": plain(tensors["b"])}
 
 
 def main():

@@ -140,7 +140,8 @@ def write_ggml(openai, out, filters_path, vocabulary_path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("kind", choices=["hf", "mlx", "mlx-q4", "mlx-q8", "ggml", "ct2-float32",
                                          "ct2-bfloat16", "ct2-int16", "ct2-int8"])

@@ -23,7 +23,8 @@ def to_tensor(t):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("out", type=Path)
     args = parser.parse_args()

@@ -98,7 +98,8 @@ def write_ct2(path, spec, revision, tensors, aliases, version=6):
         return struct.pack("<H", len(s.encode()) + 1) + s.encode() + b"\0"
 
     with open(path, "wb") as f:
-        f.write(struct.pack("<I", version) + text(spec) + struct.pack("<II", revision, len(tensors)))
+        f.write(struct.pack("<I", version) + text(spec)
+                + struct.pack("<II", revision, len(tensors)))
         for name, t in tensors.items():
             shape, body = t.data.shape, raw(t)
             f.write(text(name) + struct.pack(f"<B{len(shape)}I", len(shape), *shape))
@@ -288,7 +289,8 @@ def ct2_to_openai(tensors, aliases=None):
 
 
 HF_PARTS = [
-    ("decoder.token_embedding.", "decoder.embed_tokens."), ("encoder.ln_post.", "encoder.layer_norm."),
+    ("decoder.token_embedding.", "decoder.embed_tokens."),
+    ("encoder.ln_post.", "encoder.layer_norm."),
     ("decoder.ln.", "decoder.layer_norm."), ("positional_embedding", "embed_positions.weight"),
     (".blocks.", ".layers."), (".cross_attn_ln.", ".encoder_attn_layer_norm."),
     (".attn_ln.", ".self_attn_layer_norm."), (".cross_attn.", ".encoder_attn."),
@@ -301,7 +303,8 @@ def openai_to_hf_name(name):
     for old, new in HF_PARTS:
         name = name.replace(old, new)
     if "_attn." in name:
-        for old, new in (("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("out", "out_proj")):
+        for old, new in (("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"),
+                         ("out", "out_proj")):
             name = name.replace(f"_attn.{old}.", f"_attn.{new}.")
     return "model." + name
 

@@ -143,10 +143,12 @@ def golden_mlx(out):
             arrays.update({name + ".weight": w, name + ".scales": scales, name + ".biases": biases})
             # values in f32, since MLX itself would round them to the type of the scales
             arrays[name + ".expected"] = mx.dequantize(
-                w, scales.astype(mx.float32), biases.astype(mx.float32), group_size=group, bits=bits)
+                w, scales.astype(mx.float32), biases.astype(mx.float32), group_size=group,
+                bits=bits)
             if (bits, group) != (4, 64):
                 config["quantization"][name] = {"group_size": group, "bits": bits}
-            ours = wf.quantise_affine(np.array(mx.array(x).astype(kind).astype(mx.float32)), bits, group)
+            rounded = np.array(mx.array(x).astype(kind).astype(mx.float32))
+            ours = wf.quantise_affine(rounded, bits, group)
             if kind == mx.float32:
                 assert (np.array(w) == ours[0]).mean() > 0.99, name
     mx.save_safetensors(str(folder / "model.safetensors"), arrays, {"mlx": mx.__version__})

@@ -32,7 +32,8 @@ BLOCKS = [(0x20, 0x7F), (0xA0, 0x250), (0x300, 0x370), (0x370, 0x530), (0x590, 0
 PIECES = ("won't 'd 's been n't 'm y'all mr st 1 2 12 100 1,000 3.5 0.07 5% $ €2 £ ¢7 $0.07 $20 "
           "and and a half half per cent percent point hello the ' - 20th 10k 5 th x1y2 ² ٣ १२.५ ５ "
           "1.5.2 0 00 007 . .. (uh) [x] <y> um hmm ß é ΑΣ Σ İ ﬁ _ don't 12345678901234567890123 o "
-          "oh one 1s colour centre").split() + [" and a half", "\n", "\t", "\u00a0", "\x1c", "\u2028"]
+          "oh one 1s colour centre").split() + [
+              " and a half", "\n", "\t", "\u00a0", "\x1c", "\u2028"]
 
 
 def load(whisper):
