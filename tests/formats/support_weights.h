@@ -15,11 +15,11 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "base/dequantize.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "formats/format.h"
-#include "base/dequantize.h"
 
 #define FIXTURES "tests/data/formats"
 

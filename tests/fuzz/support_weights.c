@@ -4,9 +4,9 @@
  */
 #include "fuzz/support_weights.h"
 
+#include "base/dequantize.h"
 #include "base/memory.h"
 #include "formats/format.h"
-#include "base/dequantize.h"
 
 #include <stdlib.h>
 #include <string.h>
