@@ -14,6 +14,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 /* cmocka wants the headers above first */
 #include <cmocka.h>
@@ -70,7 +71,7 @@ static void test_ggml(void **state) {
     json_t *readme = json_load_file(real_data("golden/whisper_ggml/README.json"), 0, NULL);
     json_t *file;
     const char *name;
-    vocis_engine *engine = real_engine(0, NULL);
+    vocis_engine *engine = real_engine(0, getenv("VOCIS_CPU"));
     vo_audio jfk = real_audio(REAL_JFK);
     assert_non_null(jfk.samples);
     int n = 0;
@@ -132,7 +133,7 @@ static void test_same_ids(void **state) {
     (void)state;
     static const char *const same[] = {"base-hf", "base-mlx", "base-ggml-f16.bin", "base-ct2-f32"};
     if (!have_models(same, sizeof same / sizeof same[0])) skip();
-    vocis_engine *engine = real_engine(0, NULL);
+    vocis_engine *engine = real_engine(0, getenv("VOCIS_CPU"));
     outcome *base = vo_alloc(2 * sizeof *base), *other = base + 1;
     run_model(engine, "base", N_CLIPS, base);
     assert_int_equal(base->errors, 0);
@@ -151,7 +152,7 @@ static void test_fewer_bits(void **state) {
     static const char *const names[] = {"base-ct2-bf16", "base-ct2-int16", "base-ct2-int8",
                                         "base-mlx-q8", "base-mlx-q4"};
     if (!have_models(names, sizeof names / sizeof names[0])) skip();
-    vocis_engine *engine = real_engine(0, NULL);
+    vocis_engine *engine = real_engine(0, getenv("VOCIS_CPU"));
     outcome *out = vo_alloc(sizeof *out);
     for (size_t m = 0; m < sizeof names / sizeof names[0]; m++) {
         run_model(engine, names[m], 1, out);

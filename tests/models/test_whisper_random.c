@@ -15,6 +15,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 /* cmocka wants the headers above first */
 #include <cmocka.h>
@@ -41,7 +42,7 @@ static int open_fixture(void **state, const char *name) {
     *state = f;
     if (!golden_path(f, ".json")) return 0;
     f->golden = json_load_file(golden_path(f, ".json"), 0, NULL);
-    f->engine = real_engine(0, NULL);
+    f->engine = real_engine(0, getenv("VOCIS_CPU"));
     f->session = real_session(f->engine, golden_path(f, "_f16.safetensors"), 5);
     f->jfk = real_audio(REAL_JFK);
     return f->golden && f->session && f->jfk.samples ? 0 : -1;
