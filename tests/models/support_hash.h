@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tiny Whispers whose weights are a hash of their names, so that nothing has to be stored: the
+ * same as tools/golden/whisper.py makes for its goldens.
+ */
+#ifndef VO_TESTS_SUPPORT_HASH_H
+#define VO_TESTS_SUPPORT_HASH_H
+
+#include <stdbool.h>
+
+/* Two layers of two heads of 16 on each side. Writes a safetensors file with OpenAI's names. */
+bool hash_write_whisper(const char *path, int n_mels, int n_vocab);
+
+#endif
