@@ -120,9 +120,10 @@ typedef struct mel_job {
     const vo_mel *mel;
     const vo_kernels *kernels;
     const float *samples;
-    int64_t n_samples, n_padded, frames;
-    float *out;     /* [frames][n_mels] */
-    float *scratch; /* per thread: samples, power, the kernel's own */
+    int64_t n_samples, n_padded;
+    int64_t first, frames; /* of the frames wanted */
+    float *out;            /* [frames][n_mels], or NULL when only the loudest value is wanted */
+    float *scratch;        /* per thread: samples, power, one tile of rows, the kernel's own */
     size_t scratch_floats;
     float *loudest; /* [tiles] */
     float floor, limit;
@@ -193,11 +194,12 @@ static void mel_tile(void *arg, int64_t tile, int thread) {
     const int64_t first = tile * TILE;
     const int64_t frames = job->frames - first < TILE ? job->frames - first : TILE;
     float *buffer = job->scratch + (size_t)thread * job->scratch_floats;
-    float *power = buffer + TILE_SAMPLES, *scratch = power + TILE * LD_POWER;
-    float *out = job->out + first * n_mels;
-    const float *x = gather(job, first, frames, buffer);
+    float *power = buffer + TILE_SAMPLES, *rows = power + TILE * LD_POWER;
+    float *scratch = rows + TILE * n_mels;
+    float *out = job->out ? job->out + first * n_mels : rows;
+    const float *x = gather(job, job->first + first, frames, buffer);
     if (!x) {
-        for (int64_t i = 0; i < frames * n_mels; i++) out[i] = job->floor;
+        for (int64_t i = 0; job->out && i < frames * n_mels; i++) out[i] = job->floor;
         job->loudest[tile] = job->floor;
         return;
     }
@@ -225,35 +227,72 @@ static void run(vo_pool *pool, int64_t tiles, vo_tile_fn fn, mel_job *job) {
     for (int64_t t = 0; t < tiles; t++) fn(job, t, 0);
 }
 
+/* Log values of the wanted frames into job->out (if any), and the loudest of them. */
+static vo_status measure(const vo_mel_signal *signal, mel_job *job, float *loudest, vo_error *err) {
+    *job = (mel_job){.mel = signal->mel,
+                     .kernels = signal->kernels,
+                     .samples = signal->samples,
+                     .n_samples = signal->n_samples,
+                     .first = job->first,
+                     .frames = job->frames,
+                     .out = job->out,
+                     .floor = log10_fast(1e-10f)};
+    *loudest = job->floor;
+    if (signal->n_samples < 0 || signal->pad < 0 ||
+        __builtin_add_overflow(signal->n_samples, signal->pad, &job->n_padded))
+        return vo_fail(err, VO_ERR_ARGUMENT, "the number of samples makes no sense");
+    const int64_t all = job->n_padded / VO_MEL_HOP;
+    if (job->frames < 0) job->frames = all;
+    if (job->first < 0 || job->first > all || job->frames > all - job->first)
+        return vo_fail(err, VO_ERR_ARGUMENT, "the signal has no such frames");
+    if (job->frames == 0) return VO_OK;
+    const int64_t tiles = (job->frames + TILE - 1) / TILE;
+    const int threads = signal->pool ? vo_pool_threads(signal->pool) : 1;
+    job->scratch_floats =
+        TILE_SAMPLES + TILE * (LD_POWER + (size_t)job->mel->n_mels) + VO_STFT_SCRATCH;
+    job->scratch_floats = (job->scratch_floats + 15) / 16 * 16;
+    job->scratch = vo_alloc_array((size_t)threads * job->scratch_floats, sizeof(float));
+    job->loudest = vo_alloc_array((size_t)tiles, sizeof(float));
+    vo_status status = VO_OK;
+    if (!job->scratch || !job->loudest) {
+        status = vo_fail(err, VO_ERR_MEMORY, "not enough memory for the spectrogram");
+    } else {
+        run(signal->pool, tiles, mel_tile, job);
+        for (int64_t t = 0; t < tiles; t++)
+            if (job->loudest[t] > *loudest) *loudest = job->loudest[t];
+    }
+    vo_free(job->scratch);
+    vo_free(job->loudest);
+    return status;
+}
+
+static void clamp(const vo_mel_signal *signal, mel_job *job, float loudest) {
+    job->limit = loudest - 8.0f;
+    run(signal->pool, (job->frames + SPAN - 1) / SPAN, clamp_tile, job);
+}
+
+vo_status vo_mel_loudest(const vo_mel_signal *signal, float *loudest, vo_error *err) {
+    mel_job job = {.frames = -1};
+    return measure(signal, &job, loudest, err);
+}
+
+vo_status vo_mel_frames(const vo_mel_signal *signal, int64_t first, int64_t frames, float loudest,
+                        float *out, vo_error *err) {
+    mel_job job = {.first = first, .frames = frames, .out = out};
+    float here;
+    if (frames < 0) return vo_fail(err, VO_ERR_ARGUMENT, "the signal has no such frames");
+    vo_status status = measure(signal, &job, &here, err);
+    if (status == VO_OK) clamp(signal, &job, loudest);
+    return status;
+}
+
 vo_status vo_mel_compute(const vo_mel *mel, const vo_kernels *kernels, vo_pool *pool,
                          const float *samples, int64_t n_samples, int64_t pad, float *out,
                          vo_error *err) {
-    mel_job job = {.mel = mel, .kernels = kernels, .samples = samples, .n_samples = n_samples};
-    if (n_samples < 0 || pad < 0 || __builtin_add_overflow(n_samples, pad, &job.n_padded))
-        return vo_fail(err, VO_ERR_ARGUMENT, "the number of samples makes no sense");
-    job.frames = job.n_padded / VO_MEL_HOP;
-    if (job.frames == 0) return VO_OK;
-    job.out = out;
-    const int64_t tiles = (job.frames + TILE - 1) / TILE;
-    const int threads = pool ? vo_pool_threads(pool) : 1;
-    vo_status status = VO_OK;
-    job.scratch_floats = TILE_SAMPLES + TILE * LD_POWER + VO_STFT_SCRATCH;
-    job.scratch_floats = (job.scratch_floats + 15) / 16 * 16;
-    job.scratch = vo_alloc_array((size_t)threads * job.scratch_floats, sizeof(float));
-    job.loudest = vo_alloc_array((size_t)tiles, sizeof(float));
-    if (!job.scratch || !job.loudest) {
-        status = vo_fail(err, VO_ERR_MEMORY, "not enough memory for the spectrogram");
-        goto fail;
-    }
-    job.floor = log10_fast(1e-10f);
-    run(pool, tiles, mel_tile, &job);
-    float loudest = job.loudest[0];
-    for (int64_t t = 1; t < tiles; t++)
-        if (job.loudest[t] > loudest) loudest = job.loudest[t];
-    job.limit = loudest - 8.0f;
-    run(pool, (job.frames + SPAN - 1) / SPAN, clamp_tile, &job);
-fail:
-    vo_free(job.scratch);
-    vo_free(job.loudest);
+    vo_mel_signal signal = {mel, kernels, pool, samples, n_samples, pad};
+    mel_job job = {.frames = -1, .out = out};
+    float loudest;
+    vo_status status = measure(&signal, &job, &loudest, err);
+    if (status == VO_OK) clamp(&signal, &job, loudest);
     return status;
 }

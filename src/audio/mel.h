@@ -26,6 +26,20 @@ vo_status vo_mel_compute(const vo_mel *mel, const vo_kernels *kernels, vo_pool *
                          const float *samples, int64_t n_samples, int64_t pad, float *out,
                          vo_error *err);
 
+/* The same in two passes, for long inputs: the loudest value of all frames, then any frames against
+ * it, as often as wanted. No more than the wanted frames are in memory. */
+typedef struct vo_mel_signal {
+    const vo_mel *mel;
+    const vo_kernels *kernels;
+    vo_pool *pool;        /* may be NULL */
+    const float *samples; /* [n_samples] */
+    int64_t n_samples, pad;
+} vo_mel_signal;
+vo_status vo_mel_loudest(const vo_mel_signal *signal, float *loudest, vo_error *err);
+/* VO_ERR_ARGUMENT unless [first, first + frames) lies within (n_samples + pad) / 160. */
+vo_status vo_mel_frames(const vo_mel_signal *signal, int64_t first, int64_t frames, float loudest,
+                        float *out, vo_error *err);
+
 /* The dense filter bank [n_mels][201], for tests: fresh memory (vo_free). */
 float *vo_mel_filters(int n_mels);
 

@@ -4,9 +4,10 @@
  *
  *     COLLECT -> LANGUAGE -> SEEK -> ENCODE -> DECODE -> SPLIT -> SEEK ... -> FINISHED
  *
- * One mel spectrogram is made of the whole input. A window of 30 s slides over it; the
- * timestamps that the decoder writes say how far the window moves. Each state is one small
- * function over `job`; docs/models/whisper.md gives the rules in prose.
+ * A window of 30 s slides over the input; the timestamps that the decoder writes say how far it
+ * moves. The spectrogram's clamp depends on the whole input, so a first pass finds the loudest
+ * value and each window is then made when it is needed. Each state is one small function over
+ * `job`; docs/models/whisper.md gives the rules in prose.
  */
 #include "base/clock.h"
 #include "base/memory.h"
@@ -31,9 +32,8 @@ typedef struct job {
     const vo_whisper_ids *ids;
     vocis_result *result;
 
-    const float *samples;
-    int64_t n_samples;
-    float *mel;             /* [frames + window][n_mels], the second part silence */
+    vo_mel_signal signal;   /* the input and a window of silence after it */
+    float loudest;          /* of its spectrogram */
     int64_t content_frames; /* of real audio */
     int64_t window_frames;  /* 3000 */
 
@@ -63,32 +63,26 @@ typedef struct job {
  */
 
 static vo_status collect(job *j) {
-    const vocis_model *model = j->session->model;
-    int64_t pad = j->window_frames * VO_MEL_HOP, n_mels = model->whisper->dims.n_mels;
     double begin = vo_clock_seconds();
-    j->content_frames = j->n_samples / VO_MEL_HOP;
-    size_t rows = (size_t)((j->n_samples + pad) / VO_MEL_HOP), floats, bytes;
-    if (!vo_mul_size(rows, (size_t)n_mels, &floats) || !vo_mul_size(floats, sizeof *j->mel, &bytes))
-        return vo_fail(j->err, VO_ERR_LIMIT, "the input is too long");
-    j->mel = vo_alloc_uninitialized(bytes);
-    if (!j->mel) return vo_fail(j->err, VO_ERR_MEMORY, "no memory for the spectrogram");
-    vo_status status = vo_mel_compute(model->mel, &model->engine->kernels, model->engine->pool,
-                                      j->samples, j->n_samples, pad, j->mel, j->err);
+    j->content_frames = j->signal.n_samples / VO_MEL_HOP;
+    vo_status status = vo_mel_loudest(&j->signal, &j->loudest, j->err);
     j->result->timings.mel += vo_clock_seconds() - begin;
     j->state = LANGUAGE;
     return status;
 }
 
-/* Copies frames [from, from + count) into the encoder's input and fills the rest with 0. */
+/* Frames [from, from + count) become the encoder's input; the rest of the window is 0. */
 static vo_status encode_frames(job *j, int64_t from, int64_t count) {
     int64_t n_mels = j->session->model->whisper->dims.n_mels;
     float *window = vo_whisper_mel(j->session->state);
     double begin = vo_clock_seconds();
-    memcpy(window, j->mel + from * n_mels, (size_t)(count * n_mels) * sizeof *window);
+    vo_status status = vo_mel_frames(&j->signal, from, count, j->loudest, window, j->err);
     memset(window + count * n_mels, 0,
            (size_t)((j->window_frames - count) * n_mels) * sizeof *window);
-    vo_status status = vo_whisper_encode(j->session->state, 0, j->err);
-    j->result->timings.encode += vo_clock_seconds() - begin;
+    double middle = vo_clock_seconds();
+    if (status == VO_OK) status = vo_whisper_encode(j->session->state, 0, j->err);
+    j->result->timings.mel += middle - begin;
+    j->result->timings.encode += vo_clock_seconds() - middle;
     return status;
 }
 
@@ -449,11 +443,13 @@ vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_
     job j = {.session = session,
              .params = params,
              .ids = vo_tokenizer_ids(session->model->tokenizer),
-             .samples = samples,
-             .n_samples = n_samples,
              .window_frames = 2 * (int64_t)session->model->whisper->dims.n_audio_ctx,
              .err = &local,
              .result = vo_result_create()};
+    const vocis_engine *engine = session->model->engine;
+    j.signal = (vo_mel_signal){session->model->mel, &engine->kernels,
+                               engine->pool,        samples,
+                               n_samples,           j.window_frames * VO_MEL_HOP};
     *result = NULL;
     if (!j.result) return vo_fail(err, VO_ERR_MEMORY, "no memory for a result");
     j.result->duration = (double)n_samples / VO_MEL_FRAMES_PER_SECOND / VO_MEL_HOP;
@@ -461,7 +457,6 @@ vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_
     j.result->settings = *params;
     vo_status status = prepare(&j);
     while (status == VO_OK && j.state != FINISHED) status = step(&j);
-    vo_free(j.mel);
     vo_free(j.clips);
     vo_tokens_free(&j.all);
     vo_tokens_free(&j.prefix);

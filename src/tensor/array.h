@@ -98,10 +98,11 @@ struct vo_array {
     int index;      /* position in recording order */
     int uses;       /* how many ops read it */
     vo_array *base; /* whose memory this is (views and donated results); itself otherwise */
-    size_t offset;  /* elements from the base's first one */
-    void *data;     /* resolved address */
-    void *prepared; /* weights: the backend's form for the op that uses it */
-    vo_array *next; /* recording order */
+    size_t offset;  /* views: elements from the base's first one; else bytes into the arena */
+    size_t workspace, workspace_offset; /* scratch of this op: bytes, place in the arena */
+    void *data;                         /* resolved address */
+    void *prepared;                     /* weights: the backend's form for the op that uses it */
+    vo_array *next;                     /* recording order */
 };
 
 /* Elements of one row: product of shape[1..]. */

@@ -17,7 +17,7 @@ vo_status vo_plan_run(vo_plan *plan, vo_error *err) {
     for (int i = 0; i < plan->n_steps; i++) {
         const vo_array *node = plan->steps[i];
         vo_backend *backend = plan->runtime.streams[node->stream];
-        backend->vtable->run(backend, node, plan->params, plan->workspace);
+        backend->vtable->run(backend, node, plan->params, plan->arena + node->workspace_offset);
     }
     return VO_OK;
 }

@@ -5,9 +5,10 @@
  * order of execution is the order of recording.
  */
 #include "base/memory.h"
+#include "tensor/place.h"
 #include "tensor/plan_internal.h"
 
-#include <string.h>
+#include <limits.h>
 
 static void count_uses(vo_graph *graph, vo_array *const *outputs, int n_outputs) {
     for (vo_array *a = vo_graph_first(graph); a; a = a->next) a->uses = 0;
@@ -71,52 +72,54 @@ static void share_memory(vo_graph *graph, int *last, vo_array *const *outputs, i
     }
 }
 
-static bool array_bytes(const vo_array *a, size_t *bytes) {
-    size_t n = (size_t)a->shape[0];
-    return vo_mul_size(n, (size_t)a->row_stride, &n) && vo_mul_size(n, 4, &n) &&
-           vo_add_size(n, VO_ALIGN - 1, &n) && ((*bytes = n / VO_ALIGN * VO_ALIGN), true);
+static bool round_up(size_t *bytes) {
+    return vo_add_size(*bytes, VO_ALIGN - 1, bytes) &&
+           ((*bytes = *bytes / VO_ALIGN * VO_ALIGN), true);
 }
 
-/* First fit over life times: an array goes to the lowest address at which no array that
- * is alive at the same time lies. Quadratic in the number of nodes, which is small. */
-static vo_status place(vo_plan *plan, const int *last, vo_error *err) {
-    size_t n = vo_graph_count(plan->graph), placed = 0, total = 0, naive = 0;
-    vo_array **order = vo_alloc_array(n, sizeof *order);
-    if (!order) return vo_fail(err, VO_ERR_MEMORY, "no memory to plan %zu ops", n);
+static bool array_bytes(const vo_array *a, size_t *bytes) {
+    *bytes = (size_t)a->shape[0];
+    return vo_mul_size(*bytes, (size_t)a->row_stride, bytes) && vo_mul_size(*bytes, 4, bytes) &&
+           round_up(bytes);
+}
+
+/* Blocks for everything that needs memory: results, inputs (written before the run, so in use
+ * from the start and for ever), and the workspace of each op, which lives for one step. */
+static vo_status collect_blocks(vo_plan *plan, const int *last, vo_block *blocks, size_t *n,
+                                vo_error *err) {
+    *n = 0;
     for (vo_array *a = vo_graph_first(plan->graph); a; a = a->next) {
-        size_t bytes, at = 0;
-        if (a->base != a || is_dead(a) || a->op == VO_OP_WEIGHT || a->op == VO_OP_STATE) continue;
-        if (!array_bytes(a, &bytes)) {
-            vo_free(order);
+        vo_block block = {.begin = a->index, .end = last[a->index], .offset = &a->offset};
+        bool owns = a->base == a && !is_dead(a) && a->op != VO_OP_WEIGHT && a->op != VO_OP_STATE;
+        vo_block scratch = {.bytes = a->workspace,
+                            .begin = a->index,
+                            .end = a->index,
+                            .offset = &a->workspace_offset};
+        if ((owns && !array_bytes(a, &block.bytes)) || !round_up(&scratch.bytes))
             return vo_fail(err, VO_ERR_LIMIT, "%s: an intermediate result is too large",
                            vo_op_name(a->op));
-        }
-        /* Inputs are written before the run: they are alive from the start, and for ever. */
-        int begin = a->op == VO_OP_INPUT ? -1 : a->index;
-        for (bool moved = true; moved;) {
-            moved = false;
-            for (size_t i = 0; i < placed; i++) {
-                const vo_array *b = order[i];
-                size_t b_bytes = 0;
-                array_bytes(b, &b_bytes);
-                bool alive = b->op == VO_OP_INPUT || begin < 0 || last[b->index] >= begin;
-                if (alive && at < b->offset + b_bytes && b->offset < at + bytes) {
-                    at = b->offset + b_bytes;
-                    moved = true;
-                }
-            }
-        }
-        a->offset = at;
-        order[placed++] = a;
-        naive += bytes;
-        if (total < at + bytes) total = at + bytes;
+        if (a->op == VO_OP_INPUT) block.begin = -1, block.end = INT_MAX;
+        if (owns && block.bytes) blocks[(*n)++] = block;
+        if (scratch.bytes) blocks[(*n)++] = scratch;
+        if (owns) plan->stats.naive_bytes += block.bytes;
+        if (plan->stats.workspace_bytes < scratch.bytes)
+            plan->stats.workspace_bytes = scratch.bytes;
     }
-    vo_free(order);
-    plan->stats.arena_bytes = total;
-    plan->stats.naive_bytes = naive;
-    plan->arena = vo_alloc_uninitialized(total);
+    return VO_OK;
+}
+
+static vo_status place(vo_plan *plan, const int *last, vo_error *err) {
+    size_t n = vo_graph_count(plan->graph);
+    vo_block *blocks = vo_alloc_array(n, 2 * sizeof *blocks);
+    if (!blocks) return vo_fail(err, VO_ERR_MEMORY, "no memory to plan %zu ops", n);
+    vo_status status = collect_blocks(plan, last, blocks, &n, err);
+    if (status == VO_OK) status = vo_place_blocks(blocks, n, &plan->stats.arena_bytes, err);
+    vo_free(blocks);
+    if (status != VO_OK) return status;
+    plan->arena = vo_alloc_uninitialized(plan->stats.arena_bytes);
     if (!plan->arena)
-        return vo_fail(err, VO_ERR_MEMORY, "no memory for %zu bytes of activations", total);
+        return vo_fail(err, VO_ERR_MEMORY, "no memory for %zu bytes of activations",
+                       plan->stats.arena_bytes);
     return VO_OK;
 }
 
@@ -135,24 +138,17 @@ static void resolve(vo_plan *plan) {
 }
 
 static vo_status prepare(vo_plan *plan, vo_error *err) {
-    size_t workspace = 0;
     for (vo_array *a = vo_graph_first(plan->graph); a; a = a->next) {
         if (is_leaf(a) || a->op == VO_OP_VIEW) continue;
         vo_backend *backend = plan->runtime.streams[a->stream];
         if (!backend)
             return vo_fail(err, VO_ERR_UNSUPPORTED, "%s: this build has no such stream",
                            vo_op_name(a->op));
-        size_t need = 0;
-        vo_status status = backend->vtable->prepare(backend, a, &need, err);
+        vo_status status = backend->vtable->prepare(backend, a, &a->workspace, err);
         if (status != VO_OK) return status;
-        if (need > workspace) workspace = need;
         plan->steps[plan->n_steps++] = a;
     }
     plan->stats.executed = plan->n_steps;
-    plan->stats.workspace_bytes = workspace;
-    plan->workspace = vo_alloc_uninitialized(workspace);
-    if (!plan->workspace)
-        return vo_fail(err, VO_ERR_MEMORY, "no memory for %zu bytes of workspace", workspace);
     return VO_OK;
 }
 
@@ -193,12 +189,10 @@ vo_status vo_plan_create(const vo_runtime *runtime, vo_graph *graph, vo_array *c
         if (!params.no_fusion) vo_fuse(graph, outputs, n_outputs);
         share_memory(graph, last, outputs, n_outputs);
         find_limits(plan);
-        status = place(plan, last, err);
-    }
-    if (status == VO_OK) {
-        resolve(plan);
         status = prepare(plan, err);
     }
+    if (status == VO_OK) status = place(plan, last, err);
+    if (status == VO_OK) resolve(plan);
     vo_free(last);
     if (status != VO_OK)
         vo_plan_destroy(plan);
@@ -212,7 +206,6 @@ void vo_plan_destroy(vo_plan *plan) {
     vo_graph_destroy(plan->graph);
     vo_free(plan->steps);
     vo_free(plan->arena);
-    vo_free(plan->workspace);
     vo_free(plan);
 }
 

@@ -37,9 +37,9 @@ vo_status vo_eval(const vo_runtime *runtime, vo_graph *graph, vo_array *const *o
 
 typedef struct vo_plan_stats {
     int recorded, executed; /* ops before and after fusion */
-    size_t arena_bytes;     /* one block for all intermediates */
+    size_t arena_bytes;     /* one block for all intermediates and workspaces */
     size_t naive_bytes;     /* what they would take side by side */
-    size_t workspace_bytes;
+    size_t workspace_bytes; /* largest of one op */
 } vo_plan_stats;
 vo_plan_stats vo_plan_get_stats(const vo_plan *plan);
 

@@ -13,7 +13,6 @@ struct vo_plan {
     vo_array **steps; /* what runs, in order */
     int n_steps;
     unsigned char *arena;
-    void *workspace; /* scratch of the op that runs */
     int64_t params[VO_PARAM_COUNT];
     int64_t limit[VO_PARAM_COUNT]; /* most units each parameter may ask for */
     vo_plan_stats stats;

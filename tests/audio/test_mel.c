@@ -268,12 +268,44 @@ static void test_speed(void **state) {
     vo_free(out);
 }
 
+/* Frames made on demand are those of the whole spectrogram, bit for bit, at any place. */
+static void test_frames_on_demand(void **state) {
+    (void)state;
+    enum { PAD = 48000, ALL = (JFK_SAMPLES + PAD) / VO_MEL_HOP };
+    static const int64_t first[] = {0, 1, 17, 1000, ALL - 30, ALL},
+                         count[] = {1, 40, 333, 130, 30, 0};
+    vo_error err = {0};
+    vo_kernels kernels;
+    vo_kernels_init(&kernels, vo_cpu_detect());
+    vo_mel *mel = vo_mel_create(80, &err);
+    float *whole = vo_alloc_array(ALL, 80 * sizeof *whole),
+          *part = vo_alloc_array(ALL, 80 * sizeof *part);
+    vo_mel_signal signal = {mel, &kernels, NULL, jfk(), JFK_SAMPLES, PAD};
+    float loudest;
+    assert_int_equal(vo_mel_compute(mel, &kernels, NULL, jfk(), JFK_SAMPLES, PAD, whole, &err),
+                     VO_OK);
+    assert_int_equal(vo_mel_loudest(&signal, &loudest, &err), VO_OK);
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
+        assert_int_equal(vo_mel_frames(&signal, first[i], count[i], loudest, part, &err), VO_OK);
+        assert_memory_equal(part, whole + first[i] * 80, (size_t)count[i] * 80 * sizeof *part);
+    }
+    assert_int_equal(vo_mel_frames(&signal, ALL - 3, 4, loudest, part, &err), VO_ERR_ARGUMENT);
+    vo_free(whole);
+    vo_free(part);
+    vo_mel_destroy(mel);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_filters),       cmocka_unit_test(test_goldens),
-        cmocka_unit_test(test_whole_goldens), cmocka_unit_test(test_same_for_any_threads),
-        cmocka_unit_test(test_silence),       cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_mirrored_ends), cmocka_unit_test(test_huge_samples),
+        cmocka_unit_test(test_frames_on_demand),
+        cmocka_unit_test(test_filters),
+        cmocka_unit_test(test_goldens),
+        cmocka_unit_test(test_whole_goldens),
+        cmocka_unit_test(test_same_for_any_threads),
+        cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_mirrored_ends),
+        cmocka_unit_test(test_huge_samples),
         cmocka_unit_test(test_speed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * One mutable set of caches and plans: a plan that encodes a window and stores its keys and
- * values, and two plans of the decoder, one for single steps and one for long prompts. Their
- * inputs are the run-time parameters; nothing is allocated after creation.
+ * One mutable set of caches and plans: one plan encodes a window and stores its keys and values,
+ * one runs the decoder on up to TEXT_CAPACITY tokens, prompts and single steps alike. Their inputs
+ * are the run-time parameters; nothing is allocated after creation.
  */
 #include "base/memory.h"
 #include "models/whisper/whisper.h"
 
 #include <string.h>
 
-/* The decoder recorded for up to `capacity` tokens a run. */
-typedef struct text_plan {
-    vo_plan *plan;
-    int capacity;
-    int32_t *tokens, *positions, *slots, *row, *length, *window, *audio_length, *picked, *table;
-    vo_array *logits;
-} text_plan;
+/* Tokens that the decoder takes in one run, so also the most rows. Longer prompts go in pieces:
+ * each token's sums are the same in any company. */
+enum { TEXT_CAPACITY = 64 };
 
 struct vo_whisper_state {
     const vo_whisper *model;
@@ -25,12 +21,11 @@ struct vo_whisper_state {
     vo_plan *audio_plan;
     float *mel, *audio;
     int32_t *audio_slots;
-    text_plan step, prompt;
-    float **logits; /* [rows] */
+    vo_plan *text_plan;
+    /* its inputs: [TEXT_CAPACITY] but picked [rows] and the slot table */
+    int32_t *tokens, *positions, *slots, *row, *length, *window, *audio_length, *picked, *table;
+    float **logits; /* [rows], into the plan's output */
 };
-
-/* Prompts are at most n_text_ctx tokens; longer runs are not needed by any caller. */
-enum { STEP_CAPACITY = 16 };
 
 static vo_status create_audio_plan(vo_whisper_state *s, vo_error *err) {
     const vo_whisper_dims *dims = &s->model->dims;
@@ -51,35 +46,37 @@ static vo_status create_audio_plan(vo_whisper_state *s, vo_error *err) {
     return VO_OK;
 }
 
-static vo_status create_text_plan(vo_whisper_state *s, int capacity, text_plan *tp, vo_error *err) {
+static vo_status create_text_plan(vo_whisper_state *s, vo_error *err) {
     vo_graph *g = vo_graph_create(err);
     if (!g) return VO_ERR_MEMORY;
-    int64_t n = capacity;
-    vo_whisper_text_inputs in = {
-        .tokens = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
-        .positions = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
-        .slots = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
-        .row = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
-        .length = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
-        .window = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
-        .audio_length = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
-        .table = vo_input(g, VO_I32, (int64_t)vo_kv_table_entries(s->self), 0, VO_PARAM_NONE, 0),
-        .picked = vo_input(g, VO_I32, s->p.rows, 0, VO_PARAM_OUT, 1),
-        .max_length = vo_kv_max_length(s->self)};
-    tp->logits = vo_whisper_decoder(g, s->model, s->self, s->cross, &in);
+    const int64_t n = TEXT_CAPACITY, cells = (int64_t)vo_kv_table_entries(s->self);
+    vo_whisper_text_inputs in = {.tokens = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
+                                 .positions = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
+                                 .slots = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
+                                 .row = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
+                                 .length = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
+                                 .window = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
+                                 .audio_length = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
+                                 .table = vo_input(g, VO_I32, cells, 0, VO_PARAM_NONE, 0),
+                                 .picked = vo_input(g, VO_I32, s->p.rows, 0, VO_PARAM_OUT, 1),
+                                 .max_length = vo_kv_max_length(s->self)};
+    vo_array *logits = vo_whisper_decoder(g, s->model, s->self, s->cross, &in);
     vo_status status =
-        vo_plan_create(&s->runtime, g, &tp->logits, 1, (vo_plan_params){0}, &tp->plan, err);
+        vo_plan_create(&s->runtime, g, &logits, 1, (vo_plan_params){0}, &s->text_plan, err);
     if (status != VO_OK) return status;
-    tp->capacity = capacity;
-    tp->tokens = vo_plan_data(tp->plan, in.tokens);
-    tp->positions = vo_plan_data(tp->plan, in.positions);
-    tp->slots = vo_plan_data(tp->plan, in.slots);
-    tp->row = vo_plan_data(tp->plan, in.row);
-    tp->length = vo_plan_data(tp->plan, in.length);
-    tp->window = vo_plan_data(tp->plan, in.window);
-    tp->audio_length = vo_plan_data(tp->plan, in.audio_length);
-    tp->picked = vo_plan_data(tp->plan, in.picked);
-    tp->table = vo_plan_data(tp->plan, in.table);
+    s->tokens = vo_plan_data(s->text_plan, in.tokens);
+    s->positions = vo_plan_data(s->text_plan, in.positions);
+    s->slots = vo_plan_data(s->text_plan, in.slots);
+    s->row = vo_plan_data(s->text_plan, in.row);
+    s->length = vo_plan_data(s->text_plan, in.length);
+    s->window = vo_plan_data(s->text_plan, in.window);
+    s->audio_length = vo_plan_data(s->text_plan, in.audio_length);
+    s->picked = vo_plan_data(s->text_plan, in.picked);
+    s->table = vo_plan_data(s->text_plan, in.table);
+    s->logits = vo_alloc_array((size_t)s->p.rows, sizeof *s->logits);
+    if (!s->logits) return vo_fail(err, VO_ERR_MEMORY, "no memory for a session");
+    float *out = vo_plan_data(s->text_plan, logits);
+    for (int i = 0; i < s->p.rows; i++) s->logits[i] = out + i * logits->row_stride;
     return VO_OK;
 }
 
@@ -94,7 +91,8 @@ vo_status vo_whisper_state_create(const vo_whisper *model, const vo_runtime *run
                                   vo_whisper_state_params params, vo_whisper_state **out,
                                   vo_error *err) {
     const vo_whisper_dims *dims = &model->dims;
-    if (params.rows < 1 || params.rows > 64 || params.windows < 1 || params.windows > 1024)
+    if (params.rows < 1 || params.rows > TEXT_CAPACITY || params.windows < 1 ||
+        params.windows > 1024)
         return vo_fail(err, VO_ERR_ARGUMENT, "%d rows and %d windows are not possible", params.rows,
                        params.windows);
     vo_whisper_state *s = vo_alloc(sizeof *s);
@@ -115,12 +113,7 @@ vo_status vo_whisper_state_create(const vo_whisper *model, const vo_runtime *run
     vo_status status = vo_kv_create(self, &s->self, err);
     if (status == VO_OK) status = vo_kv_create(cross, &s->cross, err);
     if (status == VO_OK) status = create_audio_plan(s, err);
-    int step = params.rows > STEP_CAPACITY ? params.rows : STEP_CAPACITY;
-    if (status == VO_OK) status = create_text_plan(s, step, &s->step, err);
-    if (status == VO_OK) status = create_text_plan(s, dims->n_text_ctx, &s->prompt, err);
-    s->logits = vo_alloc_array((size_t)params.rows, sizeof *s->logits);
-    if (status == VO_OK && !s->logits)
-        status = vo_fail(err, VO_ERR_MEMORY, "no memory for a session");
+    if (status == VO_OK) status = create_text_plan(s, err);
     if (status != VO_OK)
         vo_whisper_state_destroy(s);
     else
@@ -131,8 +124,7 @@ vo_status vo_whisper_state_create(const vo_whisper *model, const vo_runtime *run
 void vo_whisper_state_destroy(vo_whisper_state *s) {
     if (!s) return;
     vo_plan_destroy(s->audio_plan);
-    vo_plan_destroy(s->step.plan);
-    vo_plan_destroy(s->prompt.plan);
+    vo_plan_destroy(s->text_plan);
     vo_kv_destroy(s->self);
     vo_kv_destroy(s->cross);
     vo_free(s->logits);
@@ -174,40 +166,63 @@ static vo_status check_feeds(const vo_whisper_state *s, const vo_whisper_feed *f
                                (int)f->tokens[j]);
         *total += f->n_tokens;
     }
-    if (*total > s->prompt.capacity)
-        return vo_fail(err, VO_ERR_LIMIT, "%d tokens in one step exceed %d", *total,
-                       s->prompt.capacity);
     return VO_OK;
+}
+
+/* Tokens [from, from + n) of a feed become inputs at, at + 1 ... of the next run. */
+static vo_status put_tokens(vo_whisper_state *s, const vo_whisper_feed *f, int from, int n, int at,
+                            vo_error *err) {
+    int position = vo_kv_length(s->self, f->row);
+    vo_status status = vo_kv_append(s->self, f->row, n, s->slots + at, err);
+    for (int i = 0; status == VO_OK && i < n; i++, at++) {
+        s->tokens[at] = f->tokens[from + i];
+        s->positions[at] = position + i;
+        s->row[at] = f->row;
+        s->length[at] = position + i + 1;
+        s->window[at] = f->window;
+        s->audio_length[at] = s->model->dims.n_audio_ctx;
+    }
+    return status;
+}
+
+static vo_status run_text(vo_whisper_state *s, int n_tokens, int n_logits, vo_error *err) {
+    memcpy(s->table, vo_kv_table(s->self), vo_kv_table_entries(s->self) * sizeof *s->table);
+    vo_plan_set(s->text_plan, VO_PARAM_ROWS, n_tokens);
+    vo_plan_set(s->text_plan, VO_PARAM_OUT, n_logits);
+    return vo_plan_run(s->text_plan, err);
+}
+
+/* Runs leading tokens of the feeds, whose logits nobody asked for, until the rest fits one run.
+ * fed[i] counts what row i has been given. */
+static vo_status run_leading(vo_whisper_state *s, const vo_whisper_feed *feeds, int n_feeds,
+                             int total, int *fed, vo_error *err) {
+    vo_status status = VO_OK;
+    for (int i = 0; i < n_feeds && status == VO_OK; i++) {
+        while (status == VO_OK && total > TEXT_CAPACITY && fed[i] + 1 < feeds[i].n_tokens) {
+            int n = feeds[i].n_tokens - fed[i] - 1;
+            if (n > TEXT_CAPACITY) n = TEXT_CAPACITY;
+            if (n > total - TEXT_CAPACITY) n = total - TEXT_CAPACITY;
+            status = put_tokens(s, &feeds[i], fed[i], n, 0, err);
+            if (status == VO_OK) status = run_text(s, n, 0, err);
+            fed[i] += n;
+            total -= n;
+        }
+    }
+    return status;
 }
 
 vo_status vo_whisper_step(vo_whisper_state *s, const vo_whisper_feed *feeds, int n_feeds,
                           float *const **logits, vo_error *err) {
-    int total, at = 0;
+    int total, at = 0, fed[TEXT_CAPACITY] = {0};
     vo_status status = check_feeds(s, feeds, n_feeds, &total, err);
-    if (status != VO_OK) return status;
-    text_plan *tp = total <= s->step.capacity ? &s->step : &s->prompt;
-    for (int i = 0; i < n_feeds; i++) {
-        const vo_whisper_feed *f = &feeds[i];
-        int position = vo_kv_length(s->self, f->row);
-        status = vo_kv_append(s->self, f->row, f->n_tokens, tp->slots + at, err);
-        if (status != VO_OK) return status;
-        for (int j = 0; j < f->n_tokens; j++, at++) {
-            tp->tokens[at] = f->tokens[j];
-            tp->positions[at] = position + j;
-            tp->row[at] = f->row;
-            tp->length[at] = position + j + 1;
-            tp->window[at] = f->window;
-            tp->audio_length[at] = s->model->dims.n_audio_ctx;
-        }
-        tp->picked[i] = at - 1;
+    if (status == VO_OK) status = run_leading(s, feeds, n_feeds, total, fed, err);
+    for (int i = 0; i < n_feeds && status == VO_OK; i++) {
+        int n = feeds[i].n_tokens - fed[i];
+        status = put_tokens(s, &feeds[i], fed[i], n, at, err);
+        at += n;
+        s->picked[i] = at - 1;
     }
-    memcpy(tp->table, vo_kv_table(s->self), vo_kv_table_entries(s->self) * sizeof *tp->table);
-    vo_plan_set(tp->plan, VO_PARAM_ROWS, total);
-    vo_plan_set(tp->plan, VO_PARAM_OUT, n_feeds);
-    status = vo_plan_run(tp->plan, err);
-    if (status != VO_OK) return status;
-    float *out = vo_plan_data(tp->plan, tp->logits);
-    for (int i = 0; i < n_feeds; i++) s->logits[i] = out + (int64_t)i * tp->logits->row_stride;
+    if (status == VO_OK) status = run_text(s, at, n_feeds, err);
     *logits = s->logits;
-    return VO_OK;
+    return status;
 }

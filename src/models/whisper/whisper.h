@@ -103,7 +103,7 @@ typedef struct vo_whisper_feed {
     const int32_t *tokens; /* checked against the vocabulary */
 } vo_whisper_feed;
 /* Runs the decoder; (*logits)[i] is [n_vocab] after the last token of feeds[i], borrowed until
- * the next call. Allocates nothing after the first call of each kind. */
+ * the next call. Allocates nothing. */
 vo_status vo_whisper_step(vo_whisper_state *state, const vo_whisper_feed *feeds, int n_feeds,
                           float *const **logits, vo_error *err);
 vo_kv *vo_whisper_cache(vo_whisper_state *state); /* rows: fork, truncate */
