@@ -271,7 +271,7 @@ static void test_speed(void **state) {
 /* Frames made on demand are those of the whole spectrogram, bit for bit, at any place. */
 static void test_frames_on_demand(void **state) {
     (void)state;
-    enum { PAD = 48000, ALL = (JFK_SAMPLES + PAD) / VO_MEL_HOP };
+    enum { ALL = (JFK_SAMPLES + PAD) / VO_MEL_HOP };
     static const int64_t first[] = {0, 1, 17, 1000, ALL - 30, ALL},
                          count[] = {1, 40, 333, 130, 30, 0};
     vo_error err = {0};
