@@ -40,6 +40,7 @@ typedef struct job {
     int64_t *clips; /* start, end, start, end ... in frames */
     int n_clips, clip;
     int64_t seek, size; /* current window: first frame, frames of audio in it */
+    bool first_encoded; /* language detection left the first window encoded, and it is whole */
 
     vo_token_list all; /* initial prompt, then the tokens of every segment */
     int n_initial;     /* tokens of the initial prompt at its beginning */
@@ -111,6 +112,7 @@ static vo_status choose_language(job *j) {
             status = vo_language_of_window(j->session, probabilities, &index, j->err);
         j->result->language_probability = probabilities[index];
         j->result->language_detected = true;
+        j->first_encoded = j->content_frames >= j->window_frames;
     }
     if (!j->ids->multilingual && j->params->task == VOCIS_TRANSLATE)
         return vo_fail(j->err, VO_ERR_ARGUMENT, "an English-only model cannot translate");
@@ -155,9 +157,11 @@ static vo_status seek_window(job *j) {
 }
 
 static vo_status encode_window(job *j) {
+    bool ready = j->first_encoded && j->seek == 0 && j->size == j->window_frames;
     j->result->timings.windows++;
     j->state = DECODE;
-    return encode_frames(j, j->seek, j->size);
+    j->first_encoded = false;
+    return ready ? VO_OK : encode_frames(j, j->seek, j->size);
 }
 
 /* ---- DECODE ------------------------------------------------------------------------------------
