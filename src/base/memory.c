@@ -30,8 +30,25 @@ static void count_in(size_t bytes) {
     atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
 }
 
+static _Atomic int64_t until_failure = -1; /* allocations before the one that fails */
+static atomic_bool fails_for_ever, has_failed;
+
+bool vo_memory_fail_after(int64_t after, bool for_ever) {
+    atomic_store(&fails_for_ever, for_ever);
+    atomic_store(&until_failure, after);
+    return atomic_exchange(&has_failed, false);
+}
+
+static bool must_fail(void) {
+    if (atomic_load_explicit(&until_failure, memory_order_relaxed) < 0) return false;
+    if (atomic_fetch_sub(&until_failure, 1) != 0) return false;
+    if (atomic_load(&fails_for_ever)) atomic_store(&until_failure, 0);
+    atomic_store(&has_failed, true);
+    return true;
+}
+
 static void *allocate(size_t bytes, bool zero) {
-    if (bytes > PTRDIFF_MAX - 2 * VO_ALIGN) return NULL;
+    if (bytes > PTRDIFF_MAX - 2 * VO_ALIGN || must_fail()) return NULL;
     /* Fresh pages from the system are zero already: calloc knows, and does not touch them. */
     bool fresh = zero && bytes >= (size_t)1 << 20;
     void *base = NULL;

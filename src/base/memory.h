@@ -44,6 +44,9 @@ typedef struct vo_memory_stats {
 } vo_memory_stats;
 vo_memory_stats vo_memory_get_stats(void);
 void vo_memory_reset_peak(void);
+/* For tests: the next `after` allocations succeed, then one fails, or with `for_ever` all do.
+ * Negative: none fails. Returns whether one has failed since the last call. Process-wide. */
+bool vo_memory_fail_after(int64_t after, bool for_ever);
 
 /* Arena: bump allocation in growing blocks, all freed at once. */
 typedef struct vo_arena vo_arena;

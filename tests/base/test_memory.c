@@ -64,6 +64,26 @@ static void counters_follow(void **state) {
     assert_int_equal(vo_memory_get_stats().peak_bytes, before.active_bytes);
 }
 
+static void allocations_fail_when_told(void **state) {
+    char *p = vo_alloc(8);
+    vo_memory_fail_after(1, false);
+    p = vo_realloc(p, 16); /* the one that succeeds */
+    assert_non_null(p);
+    assert_null(vo_realloc(p, 32));
+    char *q = vo_alloc(8);
+    assert_non_null(q);
+    vo_free(q);
+    vo_memory_fail_after(0, true);
+    assert_null(vo_alloc(1));
+    assert_null(vo_alloc_array(1, 1));
+    assert_true(vo_memory_fail_after(-1, false));
+    assert_false(vo_memory_fail_after(-1, false));
+    q = vo_alloc(1);
+    assert_non_null(q);
+    vo_free(q);
+    vo_free(p);
+}
+
 static void churn(void *arg, int64_t tile, int thread) {
     for (size_t i = 1; i < 50; i++) vo_free(vo_alloc(i * (size_t)(tile + 1)));
 }
@@ -185,6 +205,7 @@ int main(void) {
         cmocka_unit_test(blocks_are_aligned_and_zero),
         cmocka_unit_test(absurd_sizes_give_null),
         cmocka_unit_test(counters_follow),
+        cmocka_unit_test(allocations_fail_when_told),
         cmocka_unit_test(counters_hold_with_threads),
         cmocka_unit_test(realloc_keeps_content),
         cmocka_unit_test(counting_elements_is_checked),
