@@ -5,14 +5,9 @@
  */
 #include "pipeline/inspect.h"
 
-#include "base/memory.h"
-#include "base/utf8.h"
 #include "formats/format.h"
 #include "models/whisper/whisper.h"
-
-#include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
+#include "pipeline/json.h"
 
 static const char *layout_name(vo_layout layout) {
     switch (layout) {
@@ -35,19 +30,6 @@ static const char *layout_name(vo_layout layout) {
 /* Whole numbers of these types are settings and tables, not weights. */
 static bool is_weight(vo_dtype dtype) {
     return dtype <= VO_F64 || dtype >= VO_Q4_0;
-}
-
-static void put(json_t *object, const char *key, json_t *value, bool *failed) {
-    if (json_object_set_new(object, key, value) != 0) *failed = true;
-}
-
-/* Names in files and on disk may be any bytes. */
-static json_t *text(const char *s) {
-    size_t size;
-    char *clean = vo_utf8_sanitize(s, strlen(s), &size);
-    json_t *json = clean ? json_stringn(clean, size) : NULL;
-    vo_free(clean);
-    return json;
 }
 
 typedef struct folder {
@@ -86,10 +68,10 @@ static json_t *types(const vo_weights *weights, int64_t *parameters, bool *faile
     for (int t = 0; t < VO_DTYPE_COUNT; t++) {
         if (!tensors[t]) continue;
         json_t *one = json_object();
-        put(one, "tensors", json_integer(tensors[t]), failed);
-        put(one, "elements", json_integer(elements[t]), failed);
-        put(one, "bytes", json_integer(bytes[t]), failed);
-        put(o, vo_dtype_get_info((vo_dtype)t)->name, one, failed);
+        vo_json_put(one, "tensors", json_integer(tensors[t]), failed);
+        vo_json_put(one, "elements", json_integer(elements[t]), failed);
+        vo_json_put(one, "bytes", json_integer(bytes[t]), failed);
+        vo_json_put(o, vo_dtype_get_info((vo_dtype)t)->name, one, failed);
     }
     return o;
 }
@@ -110,7 +92,7 @@ static json_t *whisper_sizes(const vo_whisper_dims *d, bool *failed) {
                  {"n_text_head", d->n_text_head},
                  {"n_text_layer", d->n_text_layer}};
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
-        put(o, facts[i].name, json_integer(facts[i].value), failed);
+        vo_json_put(o, facts[i].name, json_integer(facts[i].value), failed);
     return o;
 }
 
@@ -121,10 +103,10 @@ static json_t *tensor_list(const vo_weights *weights, bool *failed) {
         json_t *o = json_object(), *shape = json_array();
         for (int d = 0; d < v->rank; d++)
             if (json_array_append_new(shape, json_integer(v->shape[d])) != 0) *failed = true;
-        put(o, "name", text(v->name), failed);
-        put(o, "dtype", json_string(vo_dtype_get_info(v->dtype)->name), failed);
-        put(o, "shape", shape, failed);
-        put(o, "bytes", json_integer((json_int_t)v->bytes), failed);
+        vo_json_put(o, "name", vo_json_text(v->name), failed);
+        vo_json_put(o, "dtype", json_string(vo_dtype_get_info(v->dtype)->name), failed);
+        vo_json_put(o, "shape", shape, failed);
+        vo_json_put(o, "bytes", json_integer((json_int_t)v->bytes), failed);
         if (json_array_append_new(list, o) != 0) *failed = true;
     }
     return list;
@@ -139,20 +121,25 @@ vo_status vo_inspect(const char *path, bool tensors, char **json, vo_error *err)
     vo_status status = vo_weights_open(path, &weights, err);
     if (status != VO_OK) return status;
     json_t *o = json_object(), *dtypes = types(weights, &parameters, &failed);
-    put(o, "path", text(path), &failed);
-    put(o, "format", json_string(vo_weights_format(weights)), &failed);
-    put(o, "layout", json_string(layout_name(vo_weights_layout(weights))), &failed);
-    put(o, "bytes", json_integer(bytes_on_disk(path)), &failed);
-    put(o, "tensor_count", json_integer((json_int_t)vo_weights_count(weights)), &failed);
-    put(o, "parameters", json_integer(parameters), &failed);
-    put(o, "dtypes", dtypes, &failed);
+    vo_json_put(o, "path", vo_json_text(path), &failed);
+    vo_json_put(o, "format", json_string(vo_weights_format(weights)), &failed);
+    vo_json_put(o, "layout", json_string(layout_name(vo_weights_layout(weights))), &failed);
+    vo_json_put(o, "bytes", json_integer(bytes_on_disk(path)), &failed);
+    vo_json_put(o, "tensor_count", json_integer((json_int_t)vo_weights_count(weights)), &failed);
+    vo_json_put(o, "parameters", json_integer(parameters), &failed);
+    vo_json_put(o, "dtypes", dtypes, &failed);
     if (vo_whisper_read_dims(weights, &dims, &ignored) == VO_OK)
-        put(o, "whisper", whisper_sizes(&dims, &failed), &failed);
-    if (tensors) put(o, "tensors", tensor_list(weights, &failed), &failed);
-    char *dump = failed ? NULL : json_dumps(o, JSON_INDENT(2));
-    *json = dump ? vo_strdup(dump) : NULL;
-    free(dump);
+        vo_json_put(o, "whisper", whisper_sizes(&dims, &failed), &failed);
+    failed = failed || ignored.status == VO_ERR_MEMORY;
+    if (tensors) vo_json_put(o, "tensors", tensor_list(weights, &failed), &failed);
+    vo_buf document = {0};
+    if (!failed) vo_json_write(o, JSON_INDENT(2), &document);
     json_decref(o);
     vo_weights_close(weights);
-    return *json ? VO_OK : vo_fail(err, VO_ERR_MEMORY, "no memory to describe %s", path);
+    if (failed || document.failed) {
+        vo_buf_free(&document);
+        return vo_fail(err, VO_ERR_MEMORY, "no memory to describe %s", path);
+    }
+    *json = document.data;
+    return VO_OK;
 }

@@ -6,11 +6,11 @@
  */
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "pipeline/json.h"
 #include "pipeline/prompt.h"
 #include "pipeline/result.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,28 +141,13 @@ static json_t *json_double(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-/* null for NULL; NULL only when memory is short. */
-static json_t *json_text(const char *text) {
-    if (!text) return json_null();
-    size_t size;
-    char *clean = vo_utf8_sanitize(text, strlen(text), &size);
-    json_t *json = clean ? json_stringn(clean, size) : NULL;
-    vo_free(clean);
-    return json;
-}
-
-/* Sets `failed` when the value or the memory for it is missing; takes the value. */
-static void put(json_t *object, const char *key, json_t *value, bool *failed) {
-    if (json_object_set_new(object, key, value) != 0) *failed = true;
-}
-
 static json_t *json_segment(const vocis_segment *s, bool tokens, bool *failed) {
     json_t *o = json_object();
-    put(o, "id", json_integer(s->id), failed);
-    put(o, "seek", json_integer(s->seek), failed);
-    put(o, "start", json_double(s->start), failed);
-    put(o, "end", json_double(s->end), failed);
-    put(o, "text", json_text(s->text), failed);
+    vo_json_put(o, "id", json_integer(s->id), failed);
+    vo_json_put(o, "seek", json_integer(s->seek), failed);
+    vo_json_put(o, "start", json_double(s->start), failed);
+    vo_json_put(o, "end", json_double(s->end), failed);
+    vo_json_put(o, "text", vo_json_text(s->text), failed);
     if (tokens) {
         json_t *ids = json_array(), *logprobs = json_array();
         for (int i = 0; i < s->n_tokens; i++) {
@@ -170,48 +155,51 @@ static json_t *json_segment(const vocis_segment *s, bool tokens, bool *failed) {
                 json_array_append_new(logprobs, json_float(s->token_logprobs[i])) != 0)
                 *failed = true;
         }
-        put(o, "tokens", ids, failed);
-        put(o, "token_logprobs", logprobs, failed);
+        vo_json_put(o, "tokens", ids, failed);
+        vo_json_put(o, "token_logprobs", logprobs, failed);
     }
-    put(o, "temperature", json_float(s->temperature), failed);
-    put(o, "avg_logprob", json_float(s->avg_logprob), failed);
-    put(o, "compression_ratio", json_float(s->compression_ratio), failed);
-    put(o, "no_speech_prob", json_float(s->no_speech_prob), failed);
+    vo_json_put(o, "temperature", json_float(s->temperature), failed);
+    vo_json_put(o, "avg_logprob", json_float(s->avg_logprob), failed);
+    vo_json_put(o, "compression_ratio", json_float(s->compression_ratio), failed);
+    vo_json_put(o, "no_speech_prob", json_float(s->no_speech_prob), failed);
     return o;
 }
 
 /* Numbers and switches only: the strings of the settings lived with the caller. */
 static json_t *json_settings(const vocis_transcribe_params *p, bool *failed) {
     json_t *o = json_object();
-    put(o, "temperature", json_float(p->temperature), failed);
-    put(o, "temperature_increment_on_fallback", json_float(p->temperature_increment), failed);
-    put(o, "best_of", json_integer(p->best_of), failed);
-    put(o, "beam_size", json_integer(p->beam_size), failed);
-    put(o, "patience", json_float(p->patience), failed);
-    put(o, "length_penalty", json_float(p->length_penalty), failed);
-    put(o, "suppress_blank", json_boolean(p->suppress_blank), failed);
-    put(o, "carry_initial_prompt", json_boolean(p->carry_initial_prompt), failed);
-    put(o, "condition_on_previous_text", json_boolean(p->condition_on_previous_text), failed);
-    put(o, "compression_ratio_threshold", json_float(p->compression_ratio_threshold), failed);
-    put(o, "logprob_threshold", json_float(p->logprob_threshold), failed);
-    put(o, "no_speech_threshold", json_float(p->no_speech_threshold), failed);
-    put(o, "without_timestamps", json_boolean(p->without_timestamps), failed);
-    put(o, "max_initial_timestamp", json_float(p->max_initial_timestamp), failed);
-    put(o, "max_tokens", json_integer(p->max_tokens), failed);
-    put(o, "seed", json_integer((json_int_t)p->seed), failed);
+    vo_json_put(o, "temperature", json_float(p->temperature), failed);
+    vo_json_put(o, "temperature_increment_on_fallback", json_float(p->temperature_increment),
+                failed);
+    vo_json_put(o, "best_of", json_integer(p->best_of), failed);
+    vo_json_put(o, "beam_size", json_integer(p->beam_size), failed);
+    vo_json_put(o, "patience", json_float(p->patience), failed);
+    vo_json_put(o, "length_penalty", json_float(p->length_penalty), failed);
+    vo_json_put(o, "suppress_blank", json_boolean(p->suppress_blank), failed);
+    vo_json_put(o, "carry_initial_prompt", json_boolean(p->carry_initial_prompt), failed);
+    vo_json_put(o, "condition_on_previous_text", json_boolean(p->condition_on_previous_text),
+                failed);
+    vo_json_put(o, "compression_ratio_threshold", json_float(p->compression_ratio_threshold),
+                failed);
+    vo_json_put(o, "logprob_threshold", json_float(p->logprob_threshold), failed);
+    vo_json_put(o, "no_speech_threshold", json_float(p->no_speech_threshold), failed);
+    vo_json_put(o, "without_timestamps", json_boolean(p->without_timestamps), failed);
+    vo_json_put(o, "max_initial_timestamp", json_float(p->max_initial_timestamp), failed);
+    vo_json_put(o, "max_tokens", json_integer(p->max_tokens), failed);
+    vo_json_put(o, "seed", json_integer((json_int_t)p->seed), failed);
     return o;
 }
 
 static json_t *json_timings(const vocis_timings *t, bool *failed) {
     json_t *o = json_object();
-    put(o, "total", json_double(t->total), failed);
-    put(o, "mel", json_double(t->mel), failed);
-    put(o, "encode", json_double(t->encode), failed);
-    put(o, "decode", json_double(t->decode), failed);
-    put(o, "windows", json_integer(t->windows), failed);
-    put(o, "fallbacks", json_integer(t->fallbacks), failed);
-    put(o, "steps", json_integer(t->steps), failed);
-    put(o, "tokens", json_integer(t->tokens), failed);
+    vo_json_put(o, "total", json_double(t->total), failed);
+    vo_json_put(o, "mel", json_double(t->mel), failed);
+    vo_json_put(o, "encode", json_double(t->encode), failed);
+    vo_json_put(o, "decode", json_double(t->decode), failed);
+    vo_json_put(o, "windows", json_integer(t->windows), failed);
+    vo_json_put(o, "fallbacks", json_integer(t->fallbacks), failed);
+    vo_json_put(o, "steps", json_integer(t->steps), failed);
+    vo_json_put(o, "tokens", json_integer(t->tokens), failed);
     return o;
 }
 
@@ -222,26 +210,24 @@ static void write_json(vo_buf *out, const vocis_result *r, const vocis_write_par
         if (json_array_append_new(segments,
                                   json_segment(&r->segments[i], p->json_tokens, &failed)) != 0)
             failed = true;
-    put(o, "text", json_text(r->text ? r->text : ""), &failed);
-    put(o, "language", json_text(r->language), &failed);
-    put(o, "language_probability", json_float(r->language_probability), &failed);
-    put(o, "task", json_string(r->task == VOCIS_TRANSLATE ? "translate" : "transcribe"), &failed);
-    put(o, "duration", json_double(r->duration), &failed);
-    put(o, "segments", segments, &failed);
-    put(o, "settings", json_settings(&r->settings, &failed), &failed);
-    put(o, "timings", json_timings(&r->timings, &failed), &failed);
-    put(o, "peak_memory_bytes", json_integer((json_int_t)r->peak_bytes), &failed);
-    put(o, "model", json_text(p->model), &failed);
-    put(o, "source", json_text(p->source), &failed);
-    char *text = failed ? NULL : json_dumps(o, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
-    json_decref(o);
-    if (text) {
-        vo_buf_puts(out, text);
-        vo_buf_puts(out, "\n");
-    } else {
+    vo_json_put(o, "text", vo_json_text(r->text ? r->text : ""), &failed);
+    vo_json_put(o, "language", vo_json_text(r->language), &failed);
+    vo_json_put(o, "language_probability", json_float(r->language_probability), &failed);
+    vo_json_put(o, "task", json_string(r->task == VOCIS_TRANSLATE ? "translate" : "transcribe"),
+                &failed);
+    vo_json_put(o, "duration", json_double(r->duration), &failed);
+    vo_json_put(o, "segments", segments, &failed);
+    vo_json_put(o, "settings", json_settings(&r->settings, &failed), &failed);
+    vo_json_put(o, "timings", json_timings(&r->timings, &failed), &failed);
+    vo_json_put(o, "peak_memory_bytes", json_integer((json_int_t)r->peak_bytes), &failed);
+    vo_json_put(o, "model", vo_json_text(p->model), &failed);
+    vo_json_put(o, "source", vo_json_text(p->source), &failed);
+    if (failed)
         out->failed = true;
-    }
-    free(text);
+    else
+        vo_json_write(o, JSON_INDENT(2) | JSON_REAL_PRECISION(15), out);
+    vo_buf_puts(out, "\n");
+    json_decref(o);
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
