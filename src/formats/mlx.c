@@ -7,8 +7,8 @@
 #include "formats/mlx.h"
 
 #include "base/memory.h"
+#include "formats/json.h"
 
-#include <jansson.h>
 #include <string.h>
 
 enum { MAX_CONFIG_BYTES = 16 * 1024 * 1024 };
@@ -49,7 +49,7 @@ static vo_status load_config(const vo_weights *w, json_t **root, const json_t **
     if (status != VO_OK) goto fail;
     *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
     if (*root == NULL) {
-        status = vo_fail(err, VO_ERR_FORMAT, "%s is no valid JSON: %s", path, why.text);
+        status = vo_fail(err, vo_json_status(&why), "%s is no valid JSON: %s", path, why.text);
         goto fail;
     }
     *section = json_object_get(*root, "quantization");

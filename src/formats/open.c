@@ -6,8 +6,8 @@
 #include "formats/open.h"
 
 #include "base/memory.h"
+#include "formats/json.h"
 
-#include <jansson.h>
 #include <string.h>
 
 enum { MAX_SHARDS = 1024, MAX_INDEX_BYTES = 64 * 1024 * 1024 };
@@ -140,8 +140,8 @@ static vo_status read_index(vo_weights *w, const char *path, const char *folder,
     root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
     json_t *weight_map = json_object_get(root, "weight_map");
     if (!json_is_object(weight_map)) {
-        status = vo_fail(err, VO_ERR_FORMAT, "%s: %s", path,
-                         root == NULL ? why.text : "it has no weight_map");
+        status = root == NULL ? vo_fail(err, vo_json_status(&why), "%s: %s", path, why.text)
+                              : vo_fail(err, VO_ERR_FORMAT, "%s: it has no weight_map", path);
         goto fail;
     }
     status = list_shards(weight_map, path, shards, err);
@@ -178,14 +178,19 @@ static char *parent_folder(const char *path) {
     return vo_strndup(path, n > 1 ? n - 1 : n);
 }
 
-/* The file of a folder that holds its weights; NULL when there is none. Fresh memory. */
-static char *pick_file(const char *folder, const char *const *names, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        char *path = vo_path_join(folder, names[i]);
-        if (path != NULL && vo_path_exists(path) && !vo_path_is_dir(path)) return path;
-        vo_free(path);
+/* The file of a folder that holds its weights in fresh memory; NULL when there is none. */
+static vo_status pick_file(const char *folder, const char *const *names, size_t n, char **path,
+                           vo_error *err) {
+    *path = NULL;
+    for (size_t i = 0; i < n && *path == NULL; i++) {
+        char *candidate = vo_path_join(folder, names[i]);
+        if (candidate == NULL) return vo_fail(err, VO_ERR_MEMORY, "%s: not enough memory", folder);
+        if (vo_path_exists(candidate) && !vo_path_is_dir(candidate))
+            *path = candidate;
+        else
+            vo_free(candidate);
     }
-    return NULL;
+    return VO_OK;
 }
 
 static vo_status find_in_folder(const char *folder, char **path, vo_error *err) {
@@ -193,9 +198,10 @@ static vo_status find_in_folder(const char *folder, char **path, vo_error *err) 
                                            "weights.safetensors", "model.bin"};
     /* opening one of these gives the sentence that says how to convert it */
     static const char *const refused[] = {"weights.npz", "pytorch_model.bin", "model.pt"};
-    *path = pick_file(folder, readable, sizeof readable / sizeof readable[0]);
-    if (*path == NULL) *path = pick_file(folder, refused, sizeof refused / sizeof refused[0]);
-    if (*path != NULL) return VO_OK;
+    vo_status status = pick_file(folder, readable, sizeof readable / sizeof readable[0], path, err);
+    if (status == VO_OK && *path == NULL)
+        status = pick_file(folder, refused, sizeof refused / sizeof refused[0], path, err);
+    if (status != VO_OK || *path != NULL) return status;
     return vo_fail(err, VO_ERR_NOT_FOUND,
                    "%s holds no weights: none of model.safetensors, weights.safetensors and "
                    "model.bin is there",

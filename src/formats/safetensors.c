@@ -8,8 +8,8 @@
 #include "formats/mlx.h"
 
 #include "base/memory.h"
+#include "formats/json.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -185,10 +185,8 @@ static vo_status read_file(vo_weights *w, const unsigned char *data, size_t size
                        (unsigned long long)n, size);
     json_t *root = json_loadb((const char *)data + 8, (size_t)n, JSON_REJECT_DUPLICATES, &why);
     if (root == NULL)
-        return vo_fail(
-            err, json_error_code(&why) == json_error_out_of_memory ? VO_ERR_MEMORY : VO_ERR_FORMAT,
-            "%s: the header is no valid JSON at byte %d: %s", file_name, why.position + 8,
-            why.text);
+        return vo_fail(err, vo_json_status(&why), "%s: the header is no valid JSON at byte %d: %s",
+                       file_name, why.position + 8, why.text);
     vo_status status = VO_OK;
     if (json_is_object(root))
         status = read_entries(w, root, data + 8 + n, size - 8 - (size_t)n, file_name, err);

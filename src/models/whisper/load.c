@@ -4,45 +4,64 @@
  * every weight by its logical name.
  */
 #include "base/memory.h"
+#include "formats/json.h"
 #include "models/whisper/bind.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
-/* An integer fact under the name of OpenAI's dims or Hugging Face's config; 0 if nowhere. */
-static int64_t fact(const vo_weights *file, const char *openai, const char *huggingface) {
-    int64_t value = 0;
-    if (vo_weights_integer(file, openai, &value) && value > 0) return value;
-    const char *dims = vo_weights_string(file, "dims");
-    json_t *json = dims ? json_loads(dims, JSON_REJECT_DUPLICATES, NULL) : NULL;
-    value = json_integer_value(json_object_get(json, openai));
+static vo_status no_memory(vo_error *err) {
+    return vo_fail(err, VO_ERR_MEMORY, "no memory for a model");
+}
+
+/* The integer under either name in a JSON object; 0 if there is none, or no such object. */
+static vo_status integer_in(const char *text, size_t size, const char *name, const char *other,
+                            int64_t *value, vo_error *err) {
+    json_error_t why;
+    json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
+    if (!json && vo_json_status(&why) == VO_ERR_MEMORY) return no_memory(err);
+    *value = json_integer_value(json_object_get(json, name));
+    if (*value <= 0) *value = json_integer_value(json_object_get(json, other));
     json_decref(json);
-    if (value > 0 || !vo_weights_folder(file)) return value;
+    return VO_OK;
+}
+
+/* An integer fact under the name of OpenAI's dims or Hugging Face's config; 0 if nowhere. */
+static vo_status fact(const vo_weights *file, const char *openai, const char *huggingface,
+                      int64_t *value, vo_error *err) {
+    if (vo_weights_integer(file, openai, value) && *value > 0) return VO_OK;
+    const char *dims = vo_weights_string(file, "dims");
+    vo_status status = VO_OK;
+    *value = 0;
+    if (dims) status = integer_in(dims, strlen(dims), openai, huggingface, value, err);
+    if (status != VO_OK || *value > 0 || !vo_weights_folder(file)) return status;
     char *path = vo_path_join(vo_weights_folder(file), "config.json"), *text = NULL;
     size_t size;
-    if (path && vo_file_read(path, 16u << 20, &text, &size, NULL) == VO_OK) {
-        json = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
-        value = json_integer_value(json_object_get(json, openai));
-        if (value <= 0) value = json_integer_value(json_object_get(json, huggingface));
-        json_decref(json);
-    }
+    if (!path) return no_memory(err);
+    status = vo_file_read(path, 16u << 20, &text, &size, NULL);
+    if (status == VO_OK)
+        status = integer_in(text, size, openai, huggingface, value, err);
+    else /* there need not be one */
+        status = status == VO_ERR_MEMORY ? no_memory(err) : VO_OK;
     vo_free(text);
     vo_free(path);
-    return value;
+    return status;
 }
 
 /* The number of heads is not in any tensor. Every published Whisper has heads of 64. */
-static int heads(const vo_weights *file, const char *side, const char *openai, const char *hf,
-                 int state) {
+static vo_status read_heads(const vo_weights *file, const char *side, const char *openai,
+                            const char *hf, int state, int *heads, vo_error *err) {
     char name[32];
     snprintf(name, sizeof name, "%s/num_heads", side);
     const vo_view *v = vo_weights_find(file, name);
     int16_t stored = 0;
     if (v && v->dtype == VO_I16 && v->bytes == 2) memcpy(&stored, v->data, 2);
-    if (stored > 0) return stored;
-    int64_t value = fact(file, openai, hf);
-    return value > 0 && value <= state ? (int)value : state / 64;
+    *heads = stored;
+    if (stored > 0) return VO_OK;
+    int64_t value;
+    vo_status status = fact(file, openai, hf, &value, err);
+    if (status == VO_OK) *heads = value > 0 && value <= state ? (int)value : state / 64;
+    return status;
 }
 
 static int count_layers(const vo_weights *file, const char *side) {
@@ -76,10 +95,12 @@ vo_status vo_whisper_read_dims(const vo_weights *file, vo_whisper_dims *d, vo_er
         d->n_audio_ctx = (int)audio->shape[0];
     d->n_audio_layer = count_layers(file, "encoder");
     d->n_text_layer = count_layers(file, "decoder");
-    d->n_audio_head =
-        heads(file, "encoder", "n_audio_head", "encoder_attention_heads", d->n_audio_state);
-    d->n_text_head =
-        heads(file, "decoder", "n_text_head", "decoder_attention_heads", d->n_text_state);
+    vo_status status = read_heads(file, "encoder", "n_audio_head", "encoder_attention_heads",
+                                  d->n_audio_state, &d->n_audio_head, err);
+    if (status == VO_OK)
+        status = read_heads(file, "decoder", "n_text_head", "decoder_attention_heads",
+                            d->n_text_state, &d->n_text_head, err);
+    if (status != VO_OK) return status;
     if (d->n_audio_layer < 1 || d->n_text_layer < 1 || d->n_audio_head < 1 || d->n_text_head < 1 ||
         d->n_audio_state % d->n_audio_head || d->n_text_state % d->n_text_head ||
         d->n_audio_state != d->n_text_state || d->n_mels < 1)
@@ -142,7 +163,7 @@ vo_status vo_whisper_load(vo_weights *weights, vo_whisper **out, vo_error *err) 
     vo_whisper *m = vo_alloc(sizeof *m);
     if (!m) {
         vo_weights_close(weights);
-        return vo_fail(err, VO_ERR_MEMORY, "no memory for a model");
+        return no_memory(err);
     }
     m->file = weights;
     vo_status status = vo_whisper_read_dims(weights, &m->dims, &local);
@@ -154,7 +175,7 @@ vo_status vo_whisper_load(vo_weights *weights, vo_whisper **out, vo_error *err) 
         m->decoder = vo_alloc_array((size_t)m->dims.n_text_layer, sizeof *m->decoder);
         vo_binder binder = {weights, m, capacity, &local};
         if (!m->all || !m->encoder || !m->decoder)
-            vo_fail(&local, VO_ERR_MEMORY, "no memory for a model");
+            no_memory(&local);
         else
             bind_all(&binder);
         status = local.status;
