@@ -415,7 +415,7 @@ static vo_status prepare(job *j) {
     if (status == VO_OK && j->params->prefix)
         status = vo_encode_spaced(tokenizer, j->params->prefix, &j->prefix, j->err);
     j->n_initial = j->all.n;
-    if (j->n_clips) j->seek = j->clips[0];
+    if (status == VO_OK) j->seek = j->clips[0];
     return status;
 }
 
