@@ -20,10 +20,11 @@
  *
  * Errors: functions that can fail return a vocis_status and fill an optional vocis_error with one
  * sentence for a person. An err that already holds a failure is left alone, so set it to {0}
- * first. Nothing here prints, exits, or reads the environment (vocis_model_find and
- * vocis_model_open excepted: they honour HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN,
- * HF_HUB_OFFLINE, VOCIS_CACHE and XDG_CACHE_HOME). Text is UTF-8 everywhere; samples are mono
- * float in [-1, 1] at VOCIS_SAMPLE_RATE; times are seconds.
+ * first; what a failed call should have made is NULL or empty. Nothing here prints or exits. The
+ * environment counts where models are looked for (HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN,
+ * HF_HUB_OFFLINE, VOCIS_CACHE, XDG_CACHE_HOME and others of the Hugging Face tools and of libcurl)
+ * and where ffmpeg is (PATH). Text is UTF-8 everywhere; samples are mono float in [-1, 1] at
+ * VOCIS_SAMPLE_RATE; times are seconds.
  */
 #ifndef VOCIS_H
 #define VOCIS_H

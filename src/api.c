@@ -76,6 +76,7 @@ static vo_status create_engine(vocis_engine *e, const vocis_engine_params *p, vo
 vocis_status vocis_engine_create(vocis_engine_params params, vocis_engine **engine,
                                  vocis_error *err) {
     vo_error e = {0};
+    *engine = NULL;
     vocis_engine *made = vo_alloc(sizeof *made);
     if (!made) return finish(err, &e, VO_ERR_MEMORY);
     made->log = (vo_log){(vo_log_fn)params.log, params.log_user, (vo_log_level)params.log_level};
@@ -120,6 +121,7 @@ vocis_status vocis_model_find(vocis_engine *engine, const char *name, vocis_mode
                               char **path, vocis_error *err) {
     vo_error e = {0};
     vo_hub_params hub = hub_params(engine, &params);
+    *path = NULL;
     return finish(err, &e, vo_hub_resolve(name, &hub, path, &e));
 }
 
@@ -128,6 +130,7 @@ vocis_status vocis_model_open(vocis_engine *engine, const char *name, vocis_mode
     vo_error e = {0};
     char *path = NULL;
     vo_hub_params hub = hub_params(engine, &params);
+    *model = NULL;
     vo_status status = vo_hub_resolve(name, &hub, &path, &e);
     if (status == VO_OK) status = vo_model_load(engine, path, model, &e);
     vo_free(path);
@@ -140,6 +143,7 @@ void vocis_model_destroy(vocis_model *model) {
 
 vocis_status vocis_model_inspect(const char *path, bool tensors, char **json, vocis_error *err) {
     vo_error e = {0};
+    *json = NULL;
     return finish(err, &e, vo_inspect(path, tensors, json, &e));
 }
 
@@ -184,6 +188,7 @@ vocis_session_params vocis_session_default_params(void) {
 vocis_status vocis_session_create(vocis_model *model, vocis_session_params params,
                                   vocis_session **session, vocis_error *err) {
     vo_error e = {0};
+    *session = NULL;
     return finish(err, &e, vo_session_create(model, params, session, &e));
 }
 
@@ -256,6 +261,7 @@ vocis_status vocis_audio_load(const char *path, vocis_audio_params params, vocis
     vo_error e = {0};
     vo_audio_params p;
     vo_audio loaded = {0};
+    *audio = (vocis_audio){0};
     vo_status status = audio_params(&params, &p, &e);
     if (status == VO_OK) status = vo_audio_load(path, &p, &loaded, &e);
     if (status == VO_OK) export_audio(&loaded, audio);
@@ -269,6 +275,7 @@ vocis_status vocis_audio_load_stream(vocis_read_fn read, void *user, const char 
     vo_audio_params p;
     vo_audio loaded = {0};
     vo_source source = {read, user, name ? name : "stream"};
+    *audio = (vocis_audio){0};
     vo_status status = audio_params(&params, &p, &e);
     if (status == VO_OK) status = vo_audio_load_source(&source, &p, &loaded, &e);
     if (status == VO_OK) export_audio(&loaded, audio);
@@ -304,7 +311,7 @@ vocis_status vocis_transcribe_pull(vocis_session *session, vocis_pull_fn pull, v
     float *chunk = vo_alloc(CHUNK * sizeof *chunk);
     int64_t got = chunk ? 1 : 0;
     *result = NULL;
-    while (got > 0 && (got = pull(pull_user, chunk, CHUNK)) > 0)
+    while (got > 0 && !samples.failed && (got = pull(pull_user, chunk, CHUNK)) > 0)
         vo_buf_append(&samples, chunk, (size_t)(got < CHUNK ? got : CHUNK) * sizeof *chunk);
     vo_status status = VO_OK;
     if (!chunk || samples.failed)
@@ -363,6 +370,7 @@ vocis_status vocis_result_write(const vocis_result *result, const char *format,
                                 vocis_write_params params, char **document, size_t *size,
                                 vocis_error *err) {
     vo_error e = {0};
+    *document = NULL;
     return finish(err, &e, vo_result_write(result, format, params, document, size, &e));
 }
 
