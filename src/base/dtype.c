@@ -43,6 +43,10 @@ const vo_dtype_info *vo_dtype_get_info(vo_dtype dtype) {
     return &infos[dtype];
 }
 
+bool vo_dtype_is_real(vo_dtype dtype) {
+    return dtype <= VO_F64 || dtype >= VO_Q4_0;
+}
+
 int64_t vo_view_elements(const vo_view *view) {
     int64_t n = 1;
     for (int i = 0; i < view->rank; i++) n *= view->shape[i];

@@ -65,6 +65,9 @@ typedef struct vo_view {
     int group_size, bits; /* VO_AFFINE only */
 } vo_view;
 
+/* Whether values of this type can be weights: floats and quantised floats. Plain whole numbers are
+ * settings and tables. */
+bool vo_dtype_is_real(vo_dtype dtype);
 /* Number of elements; shapes in a view were checked when it was made, so this cannot overflow. */
 int64_t vo_view_elements(const vo_view *view);
 /* Bytes that a tensor of this type and shape takes; false on overflow (PTRDIFF_MAX) or when the

@@ -27,11 +27,6 @@ static const char *layout_name(vo_layout layout) {
     return "unknown";
 }
 
-/* Whole numbers of these types are settings and tables, not weights. */
-static bool is_weight(vo_dtype dtype) {
-    return dtype <= VO_F64 || dtype >= VO_Q4_0;
-}
-
 typedef struct folder {
     const char *path;
     int64_t bytes;
@@ -62,7 +57,7 @@ static json_t *types(const vo_weights *weights, int64_t *parameters, bool *faile
         tensors[v->dtype]++;
         elements[v->dtype] += vo_view_elements(v);
         bytes[v->dtype] += (int64_t)v->bytes;
-        if (is_weight(v->dtype)) *parameters += vo_view_elements(v);
+        if (vo_dtype_is_real(v->dtype)) *parameters += vo_view_elements(v);
     }
     json_t *o = json_object();
     for (int t = 0; t < VO_DTYPE_COUNT; t++) {

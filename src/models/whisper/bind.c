@@ -158,21 +158,30 @@ static vo_weight *keep(vo_binder *b, const vo_view *view, void *owned) {
     return weight;
 }
 
+/* Trailing and leading ones do not matter: ggml stores conv biases as [1, d]. But scales of rows
+ * belong to the rows as stored. */
 static bool has_shape(const vo_view *view, const int64_t *shape, int rank) {
-    /* Trailing and leading ones do not matter: ggml stores conv biases as [1, d]. */
     int64_t want = 1, have = vo_view_elements(view);
     for (int i = 0; i < rank; i++) want *= shape[i];
-    return want == have && (rank < 2 || view->rank < 2 || view->shape[0] == shape[0]);
+    if (want != have) return false;
+    if ((rank > 2 || view->dtype == VO_ROWSCALED_I8) && view->rank != rank) return false;
+    return rank < 2 || view->rank < 2 || view->shape[0] == shape[0];
+}
+
+static bool check(vo_binder *b, const vo_view *view, const char *name, const int64_t *shape,
+                  int rank) {
+    const char *problem = !view                            ? "is missing"
+                          : !vo_dtype_is_real(view->dtype) ? "holds whole numbers without a scale"
+                          : !has_shape(view, shape, rank)  ? "has the wrong shape"
+                                                           : NULL;
+    if (problem) vo_fail(b->err, VO_ERR_FORMAT, "the tensor %s %s", name, problem);
+    return !problem;
 }
 
 /* A vector or matrix as stored, its shape forced to the wanted rank. */
 static vo_weight *plain(vo_binder *b, const vo_view *view, const char *name, const int64_t *shape,
                         int rank) {
-    if (!view || !has_shape(view, shape, rank)) {
-        vo_fail(b->err, VO_ERR_FORMAT, "%s: %s",
-                view ? "a tensor has the wrong shape" : "a tensor is missing", name);
-        return NULL;
-    }
+    if (!check(b, view, name, shape, rank)) return NULL;
     vo_view v = *view;
     v.rank = rank;
     for (int i = 0; i < rank; i++) v.shape[i] = shape[i];
@@ -187,10 +196,7 @@ static vo_weight *stacked(vo_binder *b, const vo_view *const *parts, int n, cons
     bool same = true;
     for (int i = 0; i < n; i++) {
         int64_t want[] = {rows, columns};
-        if (parts[i] && !has_shape(parts[i], want, rank)) {
-            vo_fail(b->err, VO_ERR_FORMAT, "a tensor has the wrong shape: %s", name);
-            return NULL;
-        }
+        if (parts[i] && !check(b, parts[i], name, want, rank)) return NULL;
         same = same && parts[i] && parts[i]->dtype == VO_F16;
     }
     vo_view v = {.name = parts[0] ? parts[0]->name : parts[n - 1]->name,
@@ -238,7 +244,7 @@ vo_weight *vo_bind_block(vo_binder *b, int which, const char *side, int layer, c
         if (!zeros) {
             parts[n] = find_part(b->file, p, length, side, layer, name, sizeof name);
             if (!parts[n]) {
-                vo_fail(b->err, VO_ERR_FORMAT, "a tensor is missing: %s", name);
+                vo_fail(b->err, VO_ERR_FORMAT, "the tensor %s is missing", name);
                 return NULL;
             }
         }
@@ -253,16 +259,17 @@ vo_weight *vo_bind_block(vo_binder *b, int which, const char *side, int layer, c
 vo_weight *vo_bind_conv(vo_binder *b, int single, int64_t out, int64_t in) {
     if (b->err->status != VO_OK) return NULL;
     const vo_view *view = vo_whisper_find(b->file, single);
-    if (!view || view->rank != 3 || view->shape[0] != out) {
-        vo_fail(b->err, VO_ERR_FORMAT, "convolution %d is missing or has the wrong shape", single);
+    const char *name = for_layout(&single_names[single], vo_weights_layout(b->file));
+    if (!check(b, view, name, (int64_t[]){out, in, 3}, 3)) return NULL;
+    if (view->shape[1] == 3 && view->shape[2] == in) return keep(b, view, NULL);
+    if (view->shape[1] != in) {
+        vo_fail(b->err, VO_ERR_FORMAT, "the tensor %s has the wrong shape", name);
         return NULL;
     }
-    if (view->shape[1] == 3 && view->shape[2] == in) return keep(b, view, NULL);
     float *rows = vo_alloc_array((size_t)(out * in), 3 * sizeof *rows);
     float *moved = vo_alloc_array((size_t)(out * in), 3 * sizeof *rows);
-    if (!rows || !moved || view->shape[1] != in || view->shape[2] != 3) {
-        vo_fail(b->err, rows && moved ? VO_ERR_FORMAT : VO_ERR_MEMORY,
-                "convolution %d cannot be read", single);
+    if (!rows || !moved) {
+        vo_fail(b->err, VO_ERR_MEMORY, "no memory for weights");
     } else if (vo_dequantize_rows(view, 0, out, rows, b->err) == VO_OK) {
         for (int64_t o = 0; o < out; o++)
             for (int64_t i = 0; i < in; i++)
