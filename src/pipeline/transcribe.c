@@ -168,12 +168,15 @@ static vo_status encode_window(job *j) {
  */
 
 /* Feeds the prompt up to and including the start token, whose logits give the probability
- * that nobody speaks (raw, before any filter). */
+ * that nobody speaks (raw, before any filter). What beams and samples of the window before left
+ * in the other rows goes: together with a new prompt it may be more than the cache holds. */
 static vo_status feed_start(job *j, int sot_index) {
+    static const int first_row = 0;
     vo_lm *lm = &j->session->lm;
     vo_lm_input input = {.row = 0, .n_tokens = sot_index + 1, .tokens = j->prompt.ids};
     float *const *logits;
     vo_status status = lm->rewind(lm->self, 0, 0, j->err);
+    if (status == VO_OK) status = lm->fork(lm->self, &first_row, 1, j->err);
     if (status == VO_OK) status = lm->step(lm->self, &input, 1, &logits, j->err);
     if (status != VO_OK) return status;
     j->no_speech = expf(logits[0][j->ids->no_speech] - vo_logsumexp(logits[0], j->ids->n_vocab));
