@@ -29,12 +29,14 @@ vo_status vo_language_of_window(vocis_session *s, float *probabilities, int *bes
 vo_status vo_detect_language(vocis_session *s, const float *samples, int64_t n_samples,
                              float *probabilities, int *best, vo_error *err) {
     const vo_whisper_dims *dims = &s->model->whisper->dims;
+    if (n_samples < 0 || (n_samples > 0 && !samples))
+        return vo_fail(err, VO_ERR_ARGUMENT, "there are no samples to find a language in");
     if (!vo_tokenizer_ids(s->model->tokenizer)->multilingual) {
         for (int i = 0; probabilities && vo_language_code(i); i++) probabilities[i] = i == 0;
         *best = 0;
         return VO_OK;
     }
-    /* The window's mel plus the frame that reflection at its end reaches into. */
+    /* Nothing beyond the window counts, not even in the clamp of its mel. */
     int64_t window = 2 * (int64_t)dims->n_audio_ctx * VO_MEL_HOP;
     int64_t used = n_samples < window ? n_samples : window;
     for (int i = 0; probabilities && vo_language_code(i); i++) probabilities[i] = 0;

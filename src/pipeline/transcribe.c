@@ -200,7 +200,8 @@ static vo_status decode_at(job *j, double temperature, int n_fed) {
     d.patience = temperature > 0 ? 1.0f : p->patience;
     d.length_penalty = p->length_penalty;
     /* Every window and temperature draws from its own stream of random numbers. */
-    d.seed = p->seed + (uint64_t)j->seek * 1000003u + (uint64_t)(temperature * 100 + 0.5);
+    d.seed =
+        p->seed + (uint64_t)j->seek * 1000003u + (uint64_t)(fmin(temperature, 1e9) * 100 + 0.5);
     d.filters = filters;
     d.n_filters = n;
     d.abort = p->on_abort;
@@ -352,6 +353,7 @@ static vo_status split_window(job *j) {
 static vo_status set_clips(job *j) {
     const vocis_transcribe_params *p = j->params;
     int n = p->clip_timestamps ? p->n_clip_timestamps : 0;
+    if (n < 0) return vo_fail(j->err, VO_ERR_ARGUMENT, "%d clip timestamps are not possible", n);
     j->n_clips = n ? (n + 1) / 2 : 1;
     j->clips = vo_alloc_array((size_t)j->n_clips * 2, sizeof *j->clips);
     if (!j->clips) return vo_fail(j->err, VO_ERR_MEMORY, "no memory for clips");
@@ -371,9 +373,10 @@ static vo_status check_params(job *j) {
         return vo_fail(j->err, VO_ERR_ARGUMENT,
                        "beam_size and best_of must lie between 1 and %d here",
                        j->session->max_sequences);
-    if (!(p->temperature >= 0) || !(p->patience > 0) || p->max_tokens < 0)
+    if (!(p->temperature >= 0) || isinf(p->temperature) || !(p->patience > 0) || p->max_tokens < 0)
         return vo_fail(j->err, VO_ERR_ARGUMENT,
-                       "temperature must not be negative, patience must be above 0");
+                       "temperature and max_tokens must not be negative, temperature finite, "
+                       "patience above 0");
     j->n_temperatures = 1;
     j->temperatures[0] = p->temperature;
     if (p->temperature_increment > 0)
@@ -402,7 +405,7 @@ static vo_status set_filters(job *j) {
     j->listed = (vo_suppress_filter){j->suppress.ids, j->suppress.n, false};
     j->times =
         (vo_timestamp_filter){j->ids->eot, j->ids->no_timestamps, j->ids->timestamp_begin, -1};
-    if (j->params->max_initial_timestamp >= 0)
+    if (j->params->max_initial_timestamp >= 0 && j->params->max_initial_timestamp < 1e6f)
         j->times.max_initial_index =
             (int32_t)nearbyint(j->params->max_initial_timestamp / SECONDS_PER_TOKEN);
     return status;
@@ -458,6 +461,10 @@ vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_
                                engine->pool,        samples,
                                n_samples,           j.window_frames * VO_MEL_HOP};
     *result = NULL;
+    if (n_samples < 0 || (n_samples > 0 && !samples)) {
+        vo_result_destroy(j.result);
+        return vo_fail(err, VO_ERR_ARGUMENT, "there are no samples to transcribe");
+    }
     if (!j.result) return vo_fail(err, VO_ERR_MEMORY, "no memory for a result");
     j.result->duration = (double)n_samples / VO_MEL_FRAMES_PER_SECOND / VO_MEL_HOP;
     j.result->task = params->task;

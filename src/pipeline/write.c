@@ -250,7 +250,8 @@ vo_status vo_result_write(const vocis_result *result, const char *format, vocis_
     const struct writer *w = NULL;
     for (size_t i = 0; format && i < sizeof writers / sizeof *writers; i++)
         if (strcmp(format, writers[i].name) == 0) w = &writers[i];
-    if (!result || !w)
+    if (!result) return vo_fail(err, VO_ERR_ARGUMENT, "there is no result to write");
+    if (!w)
         return vo_fail(err, VO_ERR_ARGUMENT,
                        "the format \"%s\" is none of txt, srt, vtt, tsv, json, csv, lrc",
                        format ? format : "");
