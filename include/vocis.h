@@ -24,7 +24,7 @@
  * environment counts where models are looked for (HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN,
  * HF_HUB_OFFLINE, VOCIS_CACHE, XDG_CACHE_HOME and others of the Hugging Face tools and of libcurl)
  * and where ffmpeg is (PATH). Text is UTF-8 everywhere; samples are mono float in [-1, 1] at
- * VOCIS_SAMPLE_RATE; times are seconds.
+ * VOCIS_SAMPLE_RATE, and what is no finite number counts as silence; times are seconds.
  */
 #ifndef VOCIS_H
 #define VOCIS_H

@@ -165,12 +165,24 @@ static float apply_filters(const vo_mel *mel, const float *power, int64_t frames
     return loudest;
 }
 
+/* Beyond this a value is damage, and so is what is no number. One of them would make everything
+ * else silence, by the clamp. */
+static bool is_sane(float x) {
+    return fabsf(x) <= 1e9f;
+}
+
 /* Sample i of the padded signal, whose ends are mirrored without repeating the edge. */
 static float sample_at(const mel_job *job, int64_t i) {
     const int64_t last = job->n_padded - 1;
-    if (last == 0) return job->samples[0];
-    while (i < 0 || i > last) i = i < 0 ? -i : 2 * last - i;
-    return i < job->n_samples ? job->samples[i] : 0.0f;
+    while (last > 0 && (i < 0 || i > last)) i = i < 0 ? -i : 2 * last - i;
+    if (last == 0) i = 0;
+    return i < job->n_samples && is_sane(job->samples[i]) ? job->samples[i] : 0.0f;
+}
+
+static bool all_sane(const float *x, int64_t n) {
+    int bad = 0;
+    for (int64_t i = 0; i < n; i++) bad |= !is_sane(x[i]);
+    return !bad;
 }
 
 /* The samples under `frames` windows from frame `first` on; NULL when all are zero. */
@@ -179,7 +191,7 @@ static const float *gather(const mel_job *job, int64_t first, int64_t frames, fl
     const int64_t n = (frames - 1) * VO_MEL_HOP + VO_MEL_WINDOW;
     const float *x = buffer;
     if (begin >= job->n_samples && begin + n <= job->n_padded) return NULL;
-    if (begin >= 0 && begin + n <= job->n_samples)
+    if (begin >= 0 && begin + n <= job->n_samples && all_sane(job->samples + begin, n))
         x = job->samples + begin;
     else
         for (int64_t i = 0; i < n; i++) buffer[i] = sample_at(job, begin + i);

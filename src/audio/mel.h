@@ -20,8 +20,9 @@ int vo_mel_count(const vo_mel *mel);
 
 /* (n_samples + pad) / 160 frames of out[frame][n_mels] (time-major). `pad` zero samples are
  * appended first (480000 for a whole file), then both ends are mirrored as torch.stft does with
- * center=True. The clamp runs over everything passed in. Frames without sound cost next to
- * nothing. pool may be NULL; the result is the same for any number of threads. */
+ * center=True. The clamp runs over everything passed in. Samples that are not finite, or beyond
+ * 1e9, count as silence. Frames without sound cost next to nothing. pool may be NULL; the result is
+ * the same for any number of threads. */
 vo_status vo_mel_compute(const vo_mel *mel, const vo_kernels *kernels, vo_pool *pool,
                          const float *samples, int64_t n_samples, int64_t pad, float *out,
                          vo_error *err);
