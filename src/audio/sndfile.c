@@ -100,7 +100,6 @@ static const char *major_name(int format) {
         return "flac";
     case SF_FORMAT_OGG:
         return "ogg";
-        return "mpeg";
     default:
         return "sndfile";
     }
@@ -136,9 +135,6 @@ static const char *minor_name(int format) {
         return " vorbis";
     case SF_FORMAT_OPUS:
         return " opus";
-        return " layer 1";
-        return " layer 2";
-        return " layer 3";
     default:
         return "";
     }

@@ -86,9 +86,6 @@ vo_array *vo_graph_first(const vo_graph *graph) {
 size_t vo_graph_count(const vo_graph *graph) {
     return graph->count;
 }
-vo_error *vo_graph_error(vo_graph *graph) {
-    return &graph->error;
-}
 
 /* Inputs that are weights, which a backend reads in a form of its own. All others must have memory
  * that an op can read, which a weight has not. */

@@ -25,6 +25,5 @@ bool vo_same_rows(const vo_array *a, const vo_array *b);
 /* The same shape as x; or as many f32 rows as x with another number of columns. */
 vo_shape vo_shape_like(const vo_array *x);
 vo_shape vo_shape_rows(const vo_array *x, int64_t columns);
-vo_error *vo_graph_error(vo_graph *graph);
 
 #endif
