@@ -6,9 +6,9 @@
 #include "support_audio.h"
 
 #include <math.h>
+#include <time.h>
 
 #include "audio/mel.h"
-#include "base/clock.h"
 
 enum { PAD = 480000, STRIDE = 10 };
 static const double ALLOWED = 2e-4; /* of the golden; 2e-5 is what is reached */
@@ -240,6 +240,13 @@ static void test_huge_samples(void **state) {
     vo_mel_destroy(mel);
 }
 
+/* Processor time of this thread: what others do on the machine does not count. */
+static double thread_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 /* A figure for the eye: 30 s of sound, and 30 s of nothing, on one core. */
 static void test_speed(void **state) {
     enum { SAMPLES = 480000 };
@@ -252,11 +259,11 @@ static void test_speed(void **state) {
     for (int i = 0; i < SAMPLES; i++) x[i] = jfk()[i % JFK_SAMPLES];
     vo_kernels_init(&kernels, vo_cpu_detect());
     for (int i = 0; i < 8; i++) {
-        double t0 = vo_clock_seconds();
+        double t0 = thread_seconds();
         vo_mel_compute(mel, &kernels, NULL, x, SAMPLES, 0, out, &err);
-        double t1 = vo_clock_seconds();
+        double t1 = thread_seconds();
         vo_mel_compute(mel, &kernels, NULL, x, SAMPLES, PAD, out, &err);
-        double t2 = vo_clock_seconds();
+        double t2 = thread_seconds();
         if (t1 - t0 < best) best = t1 - t0;
         if (t2 - t1 < both) both = t2 - t1;
     }
