@@ -264,8 +264,10 @@ static bool is_time(const job *j, int i) {
     return i >= 0 && i < j->decoded.n_tokens && j->decoded.tokens[i] >= j->ids->timestamp_begin;
 }
 
-/* Index of a timestamp token: multiples of 0.02 s. */
+/* Index of a timestamp token: multiples of 0.02 s. Without the grammar of timestamps text may stand
+ * where a segment begins. */
 static int64_t time_of(const job *j, int i) {
+    if (!is_time(j, i)) return 0;
     return j->decoded.tokens[i] - j->ids->timestamp_begin;
 }
 

@@ -9,6 +9,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,6 +156,33 @@ static void test_caches_are_emptied(void **state) {
     check(params, samples, SECONDS * VOCIS_SAMPLE_RATE, VOCIS_OK);
 }
 
+/* Timestamps that nobody asked for: text comes first, then pairs of times in any order. */
+static void test_unwanted_times(void **state) {
+    enum { FIRST = 1500, LAST = 50363 };
+    static char listed[7 * (LAST - FIRST + 1) + 1];
+    size_t used = 0;
+    for (int id = FIRST; id <= LAST; id++)
+        used += (size_t)snprintf(listed + used, sizeof listed - used, "%d,", id);
+    vocis_transcribe_params params = quick();
+    params.suppress_tokens = listed;
+    params.without_timestamps = true;
+    params.temperature = 1;
+    params.max_tokens = 40;
+    for (params.seed = 0; params.seed < 5; params.seed++) {
+        vocis_result *result = NULL;
+        assert_int_equal(
+            vocis_transcribe(session, inside_samples(), INSIDE_SAMPLES, params, &result, NULL),
+            VOCIS_OK);
+        int n = vocis_result_segment_count(result);
+        assert_true(n > 0);
+        for (int i = 0; i < n; i++) {
+            const vocis_segment *s = vocis_result_segment(result, i);
+            assert_true(s->start >= 0 && s->start <= INSIDE_SECONDS);
+        }
+        vocis_result_destroy(result);
+    }
+}
+
 /* Samples that are no numbers count as silence. */
 static void test_no_numbers(void **state) {
     static float samples[2][INSIDE_SAMPLES];
@@ -224,9 +252,10 @@ static void test_nothing_is_left(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_samples),    cmocka_unit_test(test_clips),
-        cmocka_unit_test(test_numbers),    cmocka_unit_test(test_caches_are_emptied),
-        cmocka_unit_test(test_no_numbers), cmocka_unit_test(test_nothing_is_left),
+        cmocka_unit_test(test_samples),         cmocka_unit_test(test_clips),
+        cmocka_unit_test(test_numbers),         cmocka_unit_test(test_caches_are_emptied),
+        cmocka_unit_test(test_unwanted_times),  cmocka_unit_test(test_no_numbers),
+        cmocka_unit_test(test_nothing_is_left),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
