@@ -30,6 +30,11 @@ typedef struct vo_cpu_op {
 #include "tensor/ops.def"
 #undef VO_OP
 
+/* Row i of an array of floats. */
+static inline float *vo_cpu_row(const vo_array *array, int64_t i) {
+    return (float *)array->data + i * array->row_stride;
+}
+
 /* Weight forms, shared by the families; each stores the form in array->prepared. */
 vo_status vo_cpu_prepare_packed(vo_cpu_backend *cpu, vo_array *weight, vo_error *err);
 vo_status vo_cpu_prepare_f32(vo_cpu_backend *cpu, vo_array *weight, vo_error *err);

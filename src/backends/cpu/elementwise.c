@@ -4,11 +4,6 @@
  */
 #include "backends/cpu/cpu.h"
 
-/* Row i of an array. */
-static float *row(const vo_array *a, int64_t i) {
-    return (float *)a->data + i * a->row_stride;
-}
-
 static bool dense(const vo_array *a) {
     return a->row_stride == a->shape[1];
 }
@@ -20,18 +15,19 @@ static void apply_unary(unary_fn fn, const vo_array *y, int64_t row0, int64_t ro
     const vo_array *x = y->in[0];
     int64_t d = y->shape[1];
     if (dense(x) && dense(y))
-        fn(rows * d, row(x, row0), row(y, row0));
+        fn(rows * d, vo_cpu_row(x, row0), vo_cpu_row(y, row0));
     else
-        for (int64_t i = row0; i < row0 + rows; i++) fn(d, row(x, i), row(y, i));
+        for (int64_t i = row0; i < row0 + rows; i++) fn(d, vo_cpu_row(x, i), vo_cpu_row(y, i));
 }
 
 static void apply_binary(binary_fn fn, const vo_array *y, int64_t row0, int64_t rows) {
     const vo_array *a = y->in[0], *b = y->in[1];
     int64_t d = y->shape[1];
     if (dense(a) && dense(b) && dense(y))
-        fn(rows * d, row(a, row0), row(b, row0), row(y, row0));
+        fn(rows * d, vo_cpu_row(a, row0), vo_cpu_row(b, row0), vo_cpu_row(y, row0));
     else
-        for (int64_t i = row0; i < row0 + rows; i++) fn(d, row(a, i), row(b, i), row(y, i));
+        for (int64_t i = row0; i < row0 + rows; i++)
+            fn(d, vo_cpu_row(a, i), vo_cpu_row(b, i), vo_cpu_row(y, i));
 }
 
 static void tile(vo_cpu_backend *cpu, const vo_array *node, int64_t row0, int64_t rows) {
@@ -60,13 +56,14 @@ static void tile(vo_cpu_backend *cpu, const vo_array *node, int64_t row0, int64_
         break;
     case VO_OP_scale:
         for (int64_t i = row0; i < row0 + rows; i++)
-            k->scale(node->shape[1], row(node->in[0], i), node->attr.scale, row(node, i));
+            k->scale(node->shape[1], vo_cpu_row(node->in[0], i), node->attr.scale,
+                     vo_cpu_row(node, i));
         break;
     case VO_OP_add_table:
         for (int64_t i = row0; i < row0 + rows; i++)
-            k->add(node->shape[1], row(node->in[0], i),
+            k->add(node->shape[1], vo_cpu_row(node->in[0], i),
                    (const float *)node->in[1]->prepared + i % node->attr.window * node->shape[1],
-                   row(node, i));
+                   vo_cpu_row(node, i));
         break;
     default:
         break;

@@ -9,10 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-static float *row(const vo_array *a, int64_t i) {
-    return (float *)a->data + i * a->row_stride;
-}
-
 /* ---- linear ------------------------------------------------------------------------------- */
 
 static vo_status prepare_product(vo_cpu_backend *cpu, vo_array *node, int64_t m, size_t *workspace,
@@ -82,7 +78,7 @@ static void conv_product(vo_cpu_backend *cpu, const vo_array *y, const float *a,
                     .b = y->in[1]->prepared,
                     .bias = y->in[2] ? y->in[2]->prepared : NULL,
                     .gelu = y->attr.gelu,
-                    .c = row(y, row0),
+                    .c = vo_cpu_row(y, row0),
                     .ldc = y->row_stride};
     vo_gemm_run(&gemm, &cpu->kernels, cpu->pool, workspace);
 }
@@ -101,7 +97,7 @@ static void copy_patch(const vo_array *y, int64_t w0, int64_t t, float *patch) {
     char *out = (char *)patch;
     size_t before = (size_t)(begin - first) * row_bytes, inside = (size_t)(end - begin) * row_bytes;
     memset(out, 0, before);
-    memcpy(out + before, row(x, w0 + begin), inside);
+    memcpy(out + before, vo_cpu_row(x, w0 + begin), inside);
     memset(out + before + inside, 0, (size_t)(last - end) * row_bytes);
 }
 
@@ -129,7 +125,7 @@ static void run_conv1d(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, voi
     for (int64_t w = 0; w < rows / out; w++) {
         int64_t inner = y->attr.window * c;
         memset(scratch, 0, (size_t)pad * sizeof(float));
-        memcpy(scratch + pad, row(x, w * y->attr.window), (size_t)inner * sizeof(float));
+        memcpy(scratch + pad, vo_cpu_row(x, w * y->attr.window), (size_t)inner * sizeof(float));
         memset(scratch + pad + inner, 0, (size_t)pad * sizeof(float));
         conv_product(cpu, y, scratch, y->attr.stride * c, w * out, out, workspace);
     }
@@ -145,8 +141,8 @@ static void matmul_tile(vo_cpu_backend *cpu, const vo_array *y, int64_t row0, in
         for (int64_t j = 0; j < y->shape[1]; j++) {
             float sum = 0;
             for (int64_t l = 0; l < k; l++)
-                sum = fmaf(row(a, i)[l], ((const float *)b->data)[l * bi + j * bj], sum);
-            row(y, i)[j] = sum;
+                sum = fmaf(vo_cpu_row(a, i)[l], ((const float *)b->data)[l * bi + j * bj], sum);
+            vo_cpu_row(y, i)[j] = sum;
         }
 }
 

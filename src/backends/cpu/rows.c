@@ -7,14 +7,11 @@
 
 #include <string.h>
 
-static float *row(const vo_array *a, int64_t i) {
-    return (float *)a->data + i * a->row_stride;
-}
-
 static void layer_norm_tile(vo_cpu_backend *cpu, const vo_array *y, int64_t row0, int64_t rows) {
     const vo_array *x = y->in[0];
-    cpu->kernels.layer_norm(rows, y->shape[1], row(x, row0), x->row_stride, y->in[1]->prepared,
-                            y->in[2]->prepared, y->attr.eps, row(y, row0), y->row_stride);
+    cpu->kernels.layer_norm(rows, y->shape[1], vo_cpu_row(x, row0), x->row_stride,
+                            y->in[1]->prepared, y->in[2]->prepared, y->attr.eps,
+                            vo_cpu_row(y, row0), y->row_stride);
 }
 static void run_layer_norm(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, void *workspace) {
     vo_cpu_over_rows(cpu, y, rows, y->shape[1], layer_norm_tile);
@@ -27,7 +24,7 @@ static vo_status prepare_layer_norm(vo_cpu_backend *cpu, vo_array *node, size_t 
 
 static void softmax_tile(vo_cpu_backend *cpu, const vo_array *y, int64_t row0, int64_t rows) {
     const vo_array *x = y->in[0];
-    cpu->kernels.softmax(rows, y->shape[1], row(x, row0), x->row_stride, row(y, row0),
+    cpu->kernels.softmax(rows, y->shape[1], vo_cpu_row(x, row0), x->row_stride, vo_cpu_row(y, row0),
                          y->row_stride);
 }
 static void run_softmax(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, void *workspace) {
@@ -41,9 +38,9 @@ static void run_embed(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, void
     const vo_packed *table = y->in[0]->prepared;
     for (int64_t i = 0; i < rows; i++)
         if (ids[i] >= 0 && ids[i] < table->n)
-            vo_packed_row(table, ids[i], row(y, i));
+            vo_packed_row(table, ids[i], vo_cpu_row(y, i));
         else
-            memset(row(y, i), 0, (size_t)y->shape[1] * sizeof(float));
+            memset(vo_cpu_row(y, i), 0, (size_t)y->shape[1] * sizeof(float));
 }
 static vo_status prepare_embed(vo_cpu_backend *cpu, vo_array *node, size_t *workspace,
                                vo_error *err) {
@@ -55,16 +52,17 @@ static void run_take_rows(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, 
     const int32_t *ids = y->in[1]->data;
     for (int64_t i = 0; i < rows; i++)
         if (ids[i] >= 0 && ids[i] < x->shape[0])
-            memcpy(row(y, i), row(x, ids[i]), (size_t)y->shape[1] * sizeof(float));
+            memcpy(vo_cpu_row(y, i), vo_cpu_row(x, ids[i]), (size_t)y->shape[1] * sizeof(float));
         else
-            memset(row(y, i), 0, (size_t)y->shape[1] * sizeof(float));
+            memset(vo_cpu_row(y, i), 0, (size_t)y->shape[1] * sizeof(float));
 }
 
 static void run_concat(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, void *workspace) {
     const vo_array *a = y->in[0], *b = y->in[1];
     for (int64_t i = 0; i < rows; i++) {
-        memcpy(row(y, i), row(a, i), (size_t)a->shape[1] * sizeof(float));
-        memcpy(row(y, i) + a->shape[1], row(b, i), (size_t)b->shape[1] * sizeof(float));
+        memcpy(vo_cpu_row(y, i), vo_cpu_row(a, i), (size_t)a->shape[1] * sizeof(float));
+        memcpy(vo_cpu_row(y, i) + a->shape[1], vo_cpu_row(b, i),
+               (size_t)b->shape[1] * sizeof(float));
     }
 }
 
