@@ -180,7 +180,7 @@ void report_log(void *user, vocis_log_level level, const char *line) {
 
 /* ---- the bar -------------------------------------------------------------------------------- */
 
-static double now(void) {
+double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;

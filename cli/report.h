@@ -26,6 +26,9 @@ void report_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A line of the library's log. */
 void report_log(void *user, vocis_log_level level, const char *line);
 
+/* Seconds on a clock that never goes back. */
+double now(void);
+
 /* The bar: a label, how far, and some words behind it. Drawn at most ten times a second. */
 void progress_draw(const char *label, double fraction, const char *behind);
 void progress_clear(void);

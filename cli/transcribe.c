@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { MAX_FORMATS = 7, MAX_CLIPS = 4096 };
 static const char all_formats[] = "txt srt vtt tsv json csv lrc";
@@ -254,12 +253,6 @@ static int check_settings(job *j) {
 }
 
 /* ---- one input ------------------------------------------------------------------------------ */
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* No document goes to standard output: segments are printed there as they are finished. */
 static bool is_plain(const job *j) {

@@ -218,23 +218,19 @@ static bool has_sibling(const json_t *siblings, const char *wanted) {
     return false;
 }
 
-static bool ends_with(const char *s, const char *end) {
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
-
 /* Repositories hold the same weights in several forms; one of them is enough. */
 static bool is_wanted_weight(const json_t *siblings, const char *name) {
     if (has_sibling(siblings, "model.bin")) return strcmp(name, "model.bin") == 0;
-    if (!ends_with(name, ".safetensors") && !ends_with(name, ".safetensors.index.json"))
+    if (!vo_hub_ends_with(name, ".safetensors") &&
+        !vo_hub_ends_with(name, ".safetensors.index.json"))
         return false;
     if (has_sibling(siblings, "model.safetensors")) return strcmp(name, "model.safetensors") == 0;
     if (has_sibling(siblings, "model.safetensors.index.json"))
         return strcmp(name, "model.safetensors.index.json") == 0 ||
-               (strncmp(name, "model-", 6) == 0 && ends_with(name, ".safetensors"));
+               (strncmp(name, "model-", 6) == 0 && vo_hub_ends_with(name, ".safetensors"));
     if (has_sibling(siblings, "weights.safetensors"))
         return strcmp(name, "weights.safetensors") == 0;
-    return ends_with(name, ".safetensors");
+    return vo_hub_ends_with(name, ".safetensors");
 }
 
 static bool is_side_file(const char *name) {

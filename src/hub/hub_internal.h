@@ -57,6 +57,7 @@ bool vo_hub_report(vo_hub_context *context, const char *file, int64_t done, int6
                    bool force);
 bool vo_hub_is_offline(const vo_hub_context *context);
 
+bool vo_hub_ends_with(const char *s, const char *end);
 /* A name that may become part of a path: [A-Za-z0-9._-]+ or two such with one '/' between,
  * none of which begins with '.' or '-' or holds ".." or "--". */
 bool vo_hub_name_is_safe(const char *name);

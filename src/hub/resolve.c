@@ -46,13 +46,14 @@ static bool part_is_safe(const char *s, size_t n) {
     return true;
 }
 
-static bool ends_with(const char *s, const char *end) {
+bool vo_hub_ends_with(const char *s, const char *end) {
     size_t n = strlen(s), m = strlen(end);
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
 bool vo_hub_name_is_safe(const char *name) {
-    if (!name || ends_with(name, ".partial") || ends_with(name, ".lock")) return false;
+    if (!name || vo_hub_ends_with(name, ".partial") || vo_hub_ends_with(name, ".lock"))
+        return false;
     const char *slash = strchr(name, '/');
     if (!slash) return part_is_safe(name, strlen(name));
     return part_is_safe(name, (size_t)(slash - name)) && part_is_safe(slash + 1, strlen(slash + 1));
@@ -60,7 +61,7 @@ bool vo_hub_name_is_safe(const char *name) {
 
 bool vo_hub_file_name_is_safe(const char *name) {
     return name && !strchr(name, '/') && part_is_safe(name, strlen(name)) &&
-           !ends_with(name, ".incomplete");
+           !vo_hub_ends_with(name, ".incomplete");
 }
 
 bool vo_hub_revision_is_safe(const char *revision) {
@@ -105,7 +106,7 @@ done:
 }
 
 static vo_status find_safetensors(void *user, const char *name, bool is_dir) {
-    if (!is_dir && ends_with(name, ".safetensors")) *(bool *)user = true;
+    if (!is_dir && vo_hub_ends_with(name, ".safetensors")) *(bool *)user = true;
     return VO_OK;
 }
 
