@@ -101,7 +101,8 @@ VOCIS_API vocis_status vocis_engine_create(vocis_engine_params params, vocis_eng
                                            vocis_error *err);
 VOCIS_API void vocis_engine_destroy(vocis_engine *engine);
 VOCIS_API int vocis_engine_threads(const vocis_engine *engine);
-/* The instruction sets in use, e.g. "avx2 avx512"; lives as long as the engine. */
+/* The instruction sets that were found and may be used, e.g. "avx2 avx512 vnni"; lives as long as
+ * the engine. */
 VOCIS_API const char *vocis_engine_cpu(const vocis_engine *engine);
 
 /* Process-wide memory handed out by the library, in bytes. Thread safe. */
@@ -184,7 +185,7 @@ typedef struct vocis_segment {
 
 typedef enum vocis_task { VOCIS_TRANSCRIBE, VOCIS_TRANSLATE } vocis_task;
 
-/* Called for each finished segment, in order, on the calling thread. */
+/* Called for each finished segment, in order, on the calling thread; valid during the call. */
 typedef void (*vocis_segment_fn)(void *user, const vocis_segment *segment);
 /* Seconds of audio that are done, and in all. */
 typedef void (*vocis_progress_fn)(void *user, double done, double total);
