@@ -113,6 +113,22 @@ static vocis_status make_audio(void **made, vocis_error *err) {
     return status;
 }
 
+/* The call tells by NULL alone. */
+static vocis_status make_words(void **made, vocis_error *err) {
+    *made =
+        vocis_normalize("Mr. O'Neil paid two and a half hundred and one pounds, $2 and 7 cents, "
+                        "[laughs] one oh one times, in the nineteen eighties; colour!",
+                        "en");
+    if (*made) return VOCIS_OK;
+    *err = (vocis_error){VOCIS_ERR_MEMORY, "no memory"};
+    return VOCIS_ERR_MEMORY;
+}
+static vocis_status make_rate(void **made, vocis_error *err) {
+    vocis_error_rate rate;
+    vocis_status status = vocis_compare("one two three", "one three four", false, &rate, err);
+    return status == VOCIS_OK ? vocis_compare("abcd", "abed", true, &rate, err) : status;
+}
+
 /* Fails allocation after allocation until the call gets through without one failing. */
 static void try_all(const trial *t, bool for_ever, outcome *o) {
     for (int n = 0;; n++) {
@@ -156,6 +172,8 @@ static void test_calls(void **state) {
         {"spans", make_spans, vocis_free, NOTHING},
         {"audio", make_audio, vocis_free, NOTHING},
         {"result", make_result, destroy_result, PARTS},
+        {"words", make_words, vocis_free, TEXT},
+        {"rate", make_rate, vocis_free, NOTHING},
         {"json", make_json, vocis_free, TEXT},
         {"vtt", make_vtt, vocis_free, TEXT},
     };
