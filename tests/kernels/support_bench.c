@@ -49,8 +49,7 @@ static float fma_loop_neon(void) {
 }
 #endif
 
-/* GFLOP/s of one core at this level's vector width; 0 for plain C */
-static double fma_peak(uint32_t flags) {
+double bench_fma_peak(uint32_t flags) {
     float (*loop)(void) = NULL;
     int lanes = 0;
 #if defined(__x86_64__)
@@ -247,7 +246,7 @@ int bench_kernels(const check_level *levels, int n_levels, const char *only) {
     }
     printf("%-8s %-14s %12s %10s %8s %8s\n", "level", "kernel", "ns", "GFLOP/s", "of peak", "GB/s");
     for (int i = 0; i < n_levels; i++) {
-        const double peak = fma_peak(levels[i].kernels.flags);
+        const double peak = bench_fma_peak(levels[i].kernels.flags);
         check.level = levels[i].name;
         w.k = &levels[i].kernels;
         for (size_t j = 0; j < sizeof benches / sizeof *benches; j++) {
@@ -267,5 +266,5 @@ int bench_kernels(const check_level *levels, int n_levels, const char *only) {
         if (peak > 0) printf("%-8s %-14s %12s %10.2f\n", levels[i].name, "(fma peak)", "", peak);
     }
     workload_destroy(&w);
-    return 0;
+    return only ? 0 : bench_products(levels, n_levels);
 }

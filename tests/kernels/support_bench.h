@@ -11,4 +11,10 @@
  * width, GB/s. only: one kernel by name, or NULL. Returns an exit status. */
 int bench_kernels(const check_level *levels, int n_levels, const char *only);
 
+/* The encoder's products on one and two threads, with their share of the peak. */
+int bench_products(const check_level *levels, int n_levels);
+
+/* GFLOP/s of one core at a level's vector width; 0 for plain C. */
+double bench_fma_peak(uint32_t flags);
+
 #endif
