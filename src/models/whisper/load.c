@@ -81,7 +81,7 @@ vo_status vo_whisper_read_dims(const vo_weights *file, vo_whisper_dims *d, vo_er
                        "are missing");
     bool plausible = conv->shape[0] > 0 && conv->shape[0] <= 8192 && conv->shape[0] % 2 == 0 &&
                      tokens->shape[0] <= 1 << 20 && tokens->shape[1] > 0 &&
-                     tokens->shape[1] <= 8192 && text->shape[0] > 0 && text->shape[0] <= 8192 &&
+                     tokens->shape[1] <= 8192 && text->shape[0] >= 16 && text->shape[0] <= 8192 &&
                      conv->shape[1] <= 1024 && conv->shape[2] <= 1024;
     if (!plausible) return vo_fail(err, VO_ERR_FORMAT, "the sizes of this model are not possible");
     *d = (vo_whisper_dims){0};
