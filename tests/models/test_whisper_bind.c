@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 /* The smallest Whisper: one layer of one head on each side. */
-enum { D = 4, MELS = 2, VOCAB = 6, TEXT_CTX = 8, AUDIO_CTX = 5 };
+enum { D = 4, MELS = 2, VOCAB = 6, TEXT_CTX = 16, AUDIO_CTX = 5 };
 enum { MISSING = -1 };
 enum { F32, I8, I16, I32 }; /* as CTranslate2 numbers them */
 
