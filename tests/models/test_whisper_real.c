@@ -143,19 +143,27 @@ static int golden_ids(json_t *run, int32_t *ids, int capacity) {
     return n;
 }
 
-/* All ids of a result. The goldens were made with word times, which empty a segment whose words
- * take no time; the reference run without them has the ids that ours has. Segments that are empty
- * in `run` are therefore left out here too. */
+/* The goldens were made with word times, which empty a segment whose words take no time; the
+ * reference run without them has the ids and the text that ours has. What is empty in `run` is
+ * therefore left out of ours too. */
+static bool is_compared(json_t *run, int segment) {
+    json_t *golden = json_array_get(json_object_get(run, "segments"), (size_t)segment);
+    return !golden || json_array_size(json_object_get(golden, "tokens")) > 0;
+}
+
 static int result_ids(const vocis_result *result, json_t *run, int32_t *ids, int capacity) {
-    json_t *segments = json_object_get(run, "segments");
     int n = 0;
-    for (int i = 0; i < result->n_segments; i++) {
-        json_t *golden = json_array_get(segments, (size_t)i);
-        if (golden && json_array_size(json_object_get(golden, "tokens")) == 0) continue;
-        for (int k = 0; k < result->segments[i].n_tokens && n < capacity; k++)
+    for (int i = 0; i < result->n_segments; i++)
+        for (int k = 0; is_compared(run, i) && k < result->segments[i].n_tokens && n < capacity;
+             k++)
             ids[n++] = result->segments[i].tokens[k];
-    }
     return n;
+}
+
+static void result_text(const vocis_result *result, json_t *run, vo_buf *text) {
+    vo_buf_puts(text, "");
+    for (int i = 0; i < result->n_segments; i++)
+        if (is_compared(run, i)) vo_buf_puts(text, result->segments[i].text);
 }
 
 /* ---- near ties ------------------------------------------------------------------------------ */
@@ -299,8 +307,11 @@ static void compare_clip(fixture *f, json_t *file, const char *mode, int beam, t
                relative, same, n_want, same < n_have ? have[same] : -1, theirs, gap);
         if (beam == 1) assert_true(gap < 1e-3);
     }
-    count_errors(reference, result->text, &t->ours, &t->words);
+    vo_buf text = {0};
+    result_text(result, run, &text);
+    count_errors(reference, text.data ? text.data : "", &t->ours, &t->words);
     count_errors(reference, json_string_value(json_object_get(run, "text")), &t->theirs, NULL);
+    vo_buf_free(&text);
     vo_result_destroy(result);
 }
 
