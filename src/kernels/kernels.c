@@ -16,6 +16,10 @@ void vo_kernels_init(vo_kernels *kernels, uint32_t flags) {
 #undef VO_KERNEL
     kernels->mr = VO_REF_MR;
     kernels->nr = VO_REF_NR;
+    kernels->mr_bf16 = VO_REF_MR;
+    kernels->mr_int8 = VO_REF_MR;
+    kernels->int8_max = 127;
+    kernels->int8_zero = 128;
     kernels->attn_queries = 16;
     kernels->flags = flags;
 #if defined(__x86_64__)

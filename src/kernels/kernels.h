@@ -12,6 +12,17 @@
  * ascending order, starting from zero. Tiles, threads, batch and instruction sets change
  * who computes an element, never the order of its sum: that is what makes results equal
  * bit for bit for any number of threads, rows and neighbours.
+ *
+ * bf16. B is stored as [k/2][nr][2] per panel, k rounded up to VO_BF16_K with zeros; A is rounded
+ * when it is packed; sums are f32. Plain C and the levels that widen bf16 to f32 follow the rule of
+ * sums to the bit. Levels with bf16 instructions flush denormals and add the products of each
+ * VO_BF16_K steps in an order of their own, but all kernels of a level do it alike: results are
+ * equal for any tile, row count and thread, and close between levels.
+ *
+ * int8. B is s8, symmetric, one scale per column, stored as [k/4][nr][4] per panel, k rounded up to
+ * VO_INT8_K with zeros; A is u8 around int8_zero, one scale per row, chosen from the row itself.
+ * |B| <= 127. Sums are exact integers, so levels with the same int8_max agree bit for bit. Levels
+ * whose multiplier saturates use 7 bits for A (int8_max 63, int8_zero 64).
  */
 #ifndef VO_KERNELS_H
 #define VO_KERNELS_H
@@ -23,17 +34,25 @@ enum {
     VO_SKINNY_ROWS = 8, /* most rows for the skinny kernels */
     VO_MAX_NR = 64,     /* no level has wider panels */
     VO_MAX_MR = 16,
+    VO_MAX_LOW_MR = 32, /* of mr_bf16 and mr_int8 */
+    VO_BF16_K = 32,     /* k is padded to a multiple */
+    VO_INT8_K = 64,
     VO_ATTEND_KEYS = 168,       /* key block of attend_block: a multiple of every level's mr */
     VO_STFT_SCRATCH = 64 * 1024 /* floats */
 };
+
+/* No scale fits rows smaller than this: 127 / max|a| must not overflow. */
+#define VO_INT8_TINY 0x1p-100f
 
 typedef struct vo_kernels {
 #define VO_KERNEL(name, args) void(*name) args;
 #include "kernels/kernels.def"
 #undef VO_KERNEL
-    int mr, nr;       /* tile of gemm_*: rows of A, columns of B per panel */
-    int attn_queries; /* most queries of one attend_block */
-    uint32_t flags;   /* the CPU flags this table was made for */
+    int mr, nr;              /* tile of gemm_*: rows of A, columns of B per panel */
+    int mr_bf16, mr_int8;    /* rows of A in a tile of gemm_bf16 and gemm_int8; nr is shared */
+    int int8_max, int8_zero; /* 127 and 128, or 63 and 64 */
+    int attn_queries;        /* most queries of one attend_block */
+    uint32_t flags;          /* the CPU flags this table was made for */
 } vo_kernels;
 
 /* Floats of scratch for attend_block. */

@@ -80,7 +80,7 @@ enum { FLOATS = 3 << 20 };
 typedef struct workload {
     const vo_kernels *k;
     float *a, *b, *c, *d;
-    uint16_t *half;
+    uint16_t *half, *bf16, *packed;
     double flops, bytes;
 } workload;
 
@@ -170,6 +170,40 @@ static void run_gemm_pack_a(workload *w) {
     w->k->gemm_pack_a(WIDTH, w->k->mr, w->a, WIDTH, w->c);
     cost(w, 0, 8.0 * WIDTH * w->k->mr);
 }
+/* A whole tile from caches; memory is what limits few rows. */
+static void run_bf16_pack_a(workload *w) {
+    w->k->bf16_pack_a(WIDTH, w->k->mr_bf16, w->a, WIDTH, w->packed);
+    cost(w, 0, 6.0 * WIDTH * w->k->mr_bf16);
+}
+static void run_gemm_bf16(workload *w) {
+    const int mr = w->k->mr_bf16, nr = w->k->nr;
+    w->k->gemm_bf16(WIDTH, w->packed, w->bf16, w->c, mr, 0);
+    cost(w, 2.0 * WIDTH * mr * nr, 2.0 * WIDTH * (mr + nr));
+}
+static void run_int8_pack_a(workload *w) {
+    w->k->int8_pack_a(WIDTH, w->k->mr_int8, w->a, WIDTH, (uint8_t *)w->packed, w->d);
+    cost(w, 0, 5.0 * WIDTH * w->k->mr_int8);
+}
+static void run_gemm_int8(workload *w) {
+    const int mr = w->k->mr_int8, nr = w->k->nr;
+    w->k->gemm_int8(WIDTH, (const uint8_t *)w->packed, (const int8_t *)w->bf16,
+                    (int32_t *)(void *)w->c, mr, 0);
+    cost(w, 2.0 * WIDTH * mr * nr, 1.0 * WIDTH * (mr + nr));
+}
+static void run_int8_scale(workload *w) {
+    const int nr = w->k->nr;
+    w->k->int8_scale(ROWS, nr, (const int32_t *)(const void *)w->a, w->b, w->b,
+                     (const int32_t *)(const void *)w->b, w->c);
+    cost(w, 3.0 * ROWS * nr, 8.0 * ROWS * nr);
+}
+static void run_tiles_begin(workload *w) {
+    w->k->tiles_begin();
+    w->k->tiles_end();
+    cost(w, 0, 0);
+}
+static void run_tiles_end(workload *w) {
+    run_tiles_begin(w);
+}
 static void run_attend_block(workload *w) {
     const int64_t nq = w->k->attn_queries;
     w->k->attend_block(nq, KEYS, HEAD, 0.125f, w->a, WIDTH, w->b, w->b + (KEYS + 64) * HEAD, w->c,
@@ -224,9 +258,17 @@ static bool workload_create(workload *w) {
         if (!*arrays[i]) return false;
         check_fill(*arrays[i], FLOATS, -1, 1);
     }
-    w->half = vo_alloc_array(FLOATS, sizeof(uint16_t));
-    for (int64_t i = 0; w->half && i < FLOATS; i++) w->half[i] = vo_f32_to_f16(w->a[i]);
-    return w->half != NULL;
+    uint16_t **const halves[] = {&w->half, &w->bf16, &w->packed};
+    for (int i = 0; i < 3; i++) {
+        *halves[i] = vo_alloc_array(FLOATS, sizeof(uint16_t));
+        if (!*halves[i]) return false;
+    }
+    for (int64_t i = 0; i < FLOATS; i++) {
+        w->half[i] = vo_f32_to_f16(w->a[i]);
+        w->bf16[i] = vo_f32_to_bf16(w->a[i]);
+        w->packed[i] = w->bf16[i];
+    }
+    return true;
 }
 
 static void workload_destroy(workload *w) {
@@ -235,6 +277,8 @@ static void workload_destroy(workload *w) {
     vo_free(w->c);
     vo_free(w->d);
     vo_free(w->half);
+    vo_free(w->bf16);
+    vo_free(w->packed);
 }
 
 int bench_kernels(const check_level *levels, int n_levels, const char *only) {
