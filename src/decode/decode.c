@@ -141,15 +141,14 @@ static vo_status count_candidates(const vo_decode_params *p, int *count, vo_erro
     return VO_OK;
 }
 
-vo_status vo_decode(vo_decoder *decoder, const int32_t *prompt, int n_prompt, int n_fed,
-                    const vo_decode_params *params, vo_decode_result *result, vo_error *err) {
-    *result = (vo_decode_result){0};
+vo_status vo_decode_begin(vo_decoder *decoder, const int32_t *prompt, int n_prompt, int n_fed,
+                          const vo_decode_params *params, vo_error *err) {
+    const bool samples = params->temperature > 0;
     int max_candidates = 1;
+    decoder->search = (vo_search){.done = true};
     vo_status status = check_params(decoder, params, err);
     if (status == VO_OK) status = check_prompt(decoder, prompt, n_prompt, n_fed, err);
-    if (status == VO_OK && !(params->temperature > 0)) {
-        status = count_candidates(params, &max_candidates, err);
-    }
+    if (status == VO_OK && !samples) status = count_candidates(params, &max_candidates, err);
     if (status != VO_OK) return status;
 
     vo_path *first = &decoder->bank[0][0];
@@ -158,28 +157,88 @@ vo_status vo_decode(vo_decoder *decoder, const int32_t *prompt, int n_prompt, in
     first->ended = false;
     first->sum = 0;
     int room = decoder->lm.max_length + 1 - n_prompt;
-    vo_search search = {.decoder = decoder,
-                        .params = params,
-                        .n_prompt = n_prompt,
-                        .n_fed = n_fed,
-                        .limit = params->max_tokens < room ? params->max_tokens : room};
-    const vo_path *winner = NULL;
-    if (params->temperature > 0) {
-        status = vo_search_sample(&search, params->best_of, &winner, err);
-    } else if (params->beam_size == 1 && max_candidates == 1) {
-        status = vo_search_sample(&search, 1, &winner, err);
-    } else {
-        status = vo_search_beam(&search, max_candidates, &winner, err);
-    }
-    if (status != VO_OK) return status;
-
-    int n_tokens = winner->n - n_prompt;
-    *result = (vo_decode_result){.tokens = winner->tokens + n_prompt,
-                                 .logprobs = winner->logprobs + n_prompt,
-                                 .n_tokens = n_tokens,
-                                 .ended = winner->ended,
-                                 .sum_logprob = winner->sum,
-                                 .avg_logprob = winner->sum / (n_tokens + 1),
-                                 .steps = search.steps};
+    const bool greedy = params->beam_size == 1 && max_candidates == 1;
+    decoder->search = (vo_search){.params = *params,
+                                  .n_prompt = n_prompt,
+                                  .n_fed = n_fed,
+                                  .limit = params->max_tokens < room ? params->max_tokens : room,
+                                  .n_samples = samples  ? params->best_of
+                                               : greedy ? 1
+                                                        : 0,
+                                  .max_candidates = max_candidates};
     return VO_OK;
+}
+
+/* Row i continues former row parents[i]; the model is asked only when this changes something. */
+static vo_status fork_rows(vo_decoder *d, vo_error *err) {
+    bool identity = true;
+    for (int i = 0; i < d->search.n_live; i++) identity = identity && d->parents[i] == i;
+    d->search.forks = false;
+    return identity ? VO_OK : d->lm.fork(d->lm.self, d->parents, d->search.n_live, err);
+}
+
+vo_status vo_decode_next(vo_decoder *d, const vo_lm_input **inputs, int *n, vo_error *err) {
+    vo_search *search = &d->search;
+    *inputs = d->inputs;
+    *n = 0;
+    if (search->done) return VO_OK;
+    const vo_decode_params *p = &search->params;
+    if (p->abort && p->abort(p->abort_user))
+        return vo_fail(err, VO_ERR_ABORTED, "decoding was stopped by the caller");
+    if (search->steps++ == 0) {
+        d->inputs[0] = (vo_lm_input){.row = 0,
+                                     .n_tokens = search->n_prompt - search->n_fed,
+                                     .tokens = d->bank[0][0].tokens + search->n_fed};
+        *n = 1;
+        return VO_OK;
+    }
+    vo_status status = search->forks ? fork_rows(d, err) : VO_OK;
+    if (status != VO_OK) return status;
+    for (int i = 0; i < search->n_live; i++) {
+        const vo_path *path = d->live[i];
+        d->inputs[i] =
+            (vo_lm_input){.row = path->row, .n_tokens = 1, .tokens = path->tokens + path->n - 1};
+    }
+    *n = search->n_live;
+    return VO_OK;
+}
+
+void vo_decode_take(vo_decoder *decoder, float *const *logits) {
+    vo_search *search = &decoder->search;
+    if (search->n_samples > 0)
+        vo_search_sample(decoder, logits);
+    else
+        vo_search_beam(decoder, logits);
+    search->done = search->done || search->n_live == 0 || search->steps >= search->limit;
+}
+
+vo_decode_result vo_decode_finish(const vo_decoder *decoder) {
+    const vo_search *search = &decoder->search;
+    const vo_path *winner =
+        search->n_samples > 0 ? vo_sample_winner(decoder) : vo_beam_winner(decoder);
+    int n_tokens = winner->n - search->n_prompt;
+    return (vo_decode_result){.tokens = winner->tokens + search->n_prompt,
+                              .logprobs = winner->logprobs + search->n_prompt,
+                              .n_tokens = n_tokens,
+                              .ended = winner->ended,
+                              .sum_logprob = winner->sum,
+                              .avg_logprob = winner->sum / (n_tokens + 1),
+                              .steps = search->steps};
+}
+
+vo_status vo_decode(vo_decoder *decoder, const int32_t *prompt, int n_prompt, int n_fed,
+                    const vo_decode_params *params, vo_decode_result *result, vo_error *err) {
+    *result = (vo_decode_result){0};
+    vo_status status = vo_decode_begin(decoder, prompt, n_prompt, n_fed, params, err);
+    while (status == VO_OK) {
+        const vo_lm_input *inputs;
+        float *const *logits = NULL;
+        int n;
+        status = vo_decode_next(decoder, &inputs, &n, err);
+        if (status == VO_OK && n == 0) break;
+        if (status == VO_OK) status = decoder->lm.step(decoder->lm.self, inputs, n, &logits, err);
+        if (status == VO_OK) vo_decode_take(decoder, logits);
+    }
+    if (status == VO_OK) *result = vo_decode_finish(decoder);
+    return status;
 }

@@ -85,6 +85,18 @@ void vo_decoder_destroy(vo_decoder *decoder); /* NULL allowed */
 vo_status vo_decode(vo_decoder *decoder, const int32_t *prompt, int n_prompt, int n_fed,
                     const vo_decode_params *params, vo_decode_result *result, vo_error *err);
 
+/* The same in parts, for callers that give the model the inputs of several decoders at once:
+ *     begin; while (next gives n > 0) { lm step on those inputs; take }; finish
+ * begin copies *params; the filters must outlive the decoding. next asks lm.fork where rows must be
+ * rearranged, so calls that share a model must not overlap. take touches this decoder and the
+ * logits only: decoders may take at the same time. finish borrows from the decoder until its next
+ * begin, and only makes sense after n was 0. */
+vo_status vo_decode_begin(vo_decoder *decoder, const int32_t *prompt, int n_prompt, int n_fed,
+                          const vo_decode_params *params, vo_error *err);
+vo_status vo_decode_next(vo_decoder *decoder, const vo_lm_input **inputs, int *n, vo_error *err);
+void vo_decode_take(vo_decoder *decoder, float *const *logits);
+vo_decode_result vo_decode_finish(const vo_decoder *decoder);
+
 /* log(sum(exp(x))) of n floats, NaN left out: -inf when nothing is there, else exact to about
  * a float's last bit. */
 float vo_logsumexp(const float *x, int n);

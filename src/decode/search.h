@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What greedy decoding, sampling and beam search share: token sequences in buffers that live
- * as long as the decoder, and the one way to step the model.
+ * as long as the decoder. A search only chooses; decode.c steps the model between its choices, so
+ * that several searches can share a step.
  */
 #ifndef VO_DECODE_SEARCH_H
 #define VO_DECODE_SEARCH_H
@@ -19,8 +20,25 @@ typedef struct vo_path {
     double sum;
 } vo_path;
 
+/* One decoding, from vo_decode_begin to vo_decode_finish. */
+typedef struct vo_search {
+    vo_decode_params params;
+    int n_prompt, n_fed;
+    int limit; /* most tokens to choose */
+    int steps; /* taken; the one that feeds the prompt is the first */
+    bool done;
+    int n_live;    /* paths to step next */
+    bool forks;    /* rows must be rearranged before the next step */
+    int n_samples; /* sampling and greedy; 0 in beam search */
+    /* beam search */
+    int max_candidates;
+    int n_finished; /* at most max_candidates are counted */
+    int bank;       /* where the live paths are, by descending sum */
+} vo_search;
+
 struct vo_decoder {
     vo_lm lm;
+    vo_search search;
     vo_path *bank[2]; /* [max_rows] each */
     vo_path best;     /* of those that finished (beam search) */
     vo_path *all;     /* memory of the three above */
@@ -35,24 +53,7 @@ struct vo_decoder {
     vo_lm_input *inputs; /* [max_rows] */
 };
 
-/* One call of vo_decode. */
-typedef struct vo_search {
-    vo_decoder *decoder;
-    const vo_decode_params *params;
-    int n_prompt, n_fed;
-    int limit; /* most tokens to choose */
-    int steps;
-} vo_search;
-
-/* Feeds the rest of the prompt (in bank[0][0]) to row 0; filtered logits of it. */
-vo_status vo_search_begin(vo_search *search, float **logits, vo_error *err);
-/* Feeds the last token of each of decoder->live[0..n) to its row; unfiltered logits in that
- * order. */
-vo_status vo_search_step(vo_search *search, int n, float *const **logits, vo_error *err);
-/* Row i continues former row decoder->parents[i] for i < n; the model is asked only when this
- * changes something. */
-vo_status vo_search_fork(vo_search *search, int n, vo_error *err);
-void vo_search_filter(const vo_search *search, const vo_path *path, float *logits);
+void vo_search_filter(const vo_decoder *decoder, const vo_path *path, float *logits);
 
 /* Adds a chosen token, or ends the path when it is eot. */
 void vo_path_push(vo_path *path, vo_choice choice, int32_t eot);
@@ -60,9 +61,12 @@ void vo_path_copy(vo_path *to, const vo_path *from);
 /* What finished sequences are compared by; larger is better. */
 double vo_search_rank(const vo_search *search, const vo_path *path);
 
-/* Each leaves the winner in *winner, borrowed from the decoder. */
-vo_status vo_search_sample(vo_search *search, int n_samples, const vo_path **winner, vo_error *err);
-vo_status vo_search_beam(vo_search *search, int max_candidates, const vo_path **winner,
-                         vo_error *err);
+/* Chooses from the logits of the prompt (steps == 1) or of the live paths: fills live and n_live,
+ * and parents where rows have to be rearranged. Touches nothing but the decoder. */
+void vo_search_sample(vo_decoder *decoder, float *const *logits);
+void vo_search_beam(vo_decoder *decoder, float *const *logits);
+/* The best of all paths, borrowed from the decoder. */
+const vo_path *vo_sample_winner(const vo_decoder *decoder);
+const vo_path *vo_beam_winner(const vo_decoder *decoder);
 
 #endif

@@ -379,16 +379,15 @@ static void test_patience_counts_finished_sequences(void **state) {
 }
 
 static void test_rank_is_the_documented_formula(void **state) {
-    vo_decode_params params = vo_decode_default_params();
-    vo_search search = {.params = &params, .n_prompt = 3};
+    vo_search search = {.params = vo_decode_default_params(), .n_prompt = 3};
     vo_path path = {.n = 3 + 7, .sum = -14.0};
     assert_true(fabs(vo_search_rank(&search, &path) - -2.0) < 1e-12);
-    params.length_penalty = 0.5f;
+    search.params.length_penalty = 0.5f;
     assert_true(fabs(vo_search_rank(&search, &path) - -14.0 / sqrt(2.0)) < 1e-12);
-    params.length_penalty = 0;
+    search.params.length_penalty = 0;
     assert_true(fabs(vo_search_rank(&search, &path) - -14.0) < 1e-12);
     path.n = 3;
-    params.length_penalty = NAN;
+    search.params.length_penalty = NAN;
     assert_true(fabs(vo_search_rank(&search, &path) - -14.0) < 1e-12);
 }
 
