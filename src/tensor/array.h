@@ -70,11 +70,17 @@ vo_status vo_weight_prepare(vo_weight *weight, vo_stream stream, vo_prepare_fn m
                             void (*destroy)(void *prepared), void *user, void **prepared,
                             vo_error *err);
 
+/* The least exact arithmetic that products and attention may use; sums are f32 or exact. A backend
+ * uses a more exact one where it gains nothing from less. A weight has one form per stream, so all
+ * graphs that share it must agree. */
+typedef enum vo_compute { VO_COMPUTE_F32, VO_COMPUTE_BF16, VO_COMPUTE_INT8 } vo_compute;
+
 /* ---- the array ---------------------------------------------------------------------------- */
 
 struct vo_array {
     vo_op op;
     vo_stream stream;
+    vo_compute compute;
     vo_dtype dtype;
     int rank;
     int64_t shape[VO_MAX_DIMS]; /* capacity; shape[0] is the slowest dimension */

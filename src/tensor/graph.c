@@ -12,6 +12,7 @@ struct vo_graph {
     vo_array *first, *last;
     size_t count;
     vo_stream stream;
+    vo_compute compute;
     vo_error error;
 };
 
@@ -80,6 +81,10 @@ vo_status vo_graph_status(const vo_graph *graph, vo_error *err) {
 void vo_graph_set_stream(vo_graph *graph, vo_stream stream) {
     graph->stream = stream;
 }
+
+void vo_graph_set_compute(vo_graph *graph, vo_compute compute) {
+    graph->compute = compute;
+}
 vo_array *vo_graph_first(const vo_graph *graph) {
     return graph->first;
 }
@@ -128,6 +133,7 @@ vo_array *vo_record(vo_graph *graph, vo_op op, const vo_shape *shape, vo_array *
     }
     node->op = op;
     node->stream = graph->stream;
+    node->compute = graph->compute;
     node->dtype = shape->dtype;
     node->rank = shape->rank;
     for (int i = 0; i < shape->rank; i++) node->shape[i] = shape->dims[i];

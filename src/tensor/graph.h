@@ -17,6 +17,8 @@ void vo_graph_destroy(vo_graph *graph);
 vo_status vo_graph_status(const vo_graph *graph, vo_error *err);
 /* Ops recorded from now on run on this stream (default: VO_STREAM_CPU). */
 void vo_graph_set_stream(vo_graph *graph, vo_stream stream);
+/* Ops recorded from now on may use this arithmetic (default: VO_COMPUTE_F32). */
+void vo_graph_set_compute(vo_graph *graph, vo_compute compute);
 
 /* ---- leaves ------------------------------------------------------------------------------- */
 /* [capacity, columns], of which parameter * unit rows are active; columns 0: rank 1. */

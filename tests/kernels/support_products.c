@@ -49,10 +49,12 @@ static bool bench_one(const check_level *level, vo_pool *pool, vo_dtype dtype, i
     float *a = vo_alloc_array(ROWS, (size_t)k * sizeof *a);
     float *c = vo_alloc_array(ROWS, (size_t)n * sizeof *c);
     float *bias = vo_alloc_array((size_t)n, sizeof *bias);
-    void *workspace = vo_alloc(vo_gemm_workspace(kernels, vo_pool_threads(pool), ROWS, n, k));
+    void *workspace = NULL;
     view.data = weights;
-    bool ok = weights && a && c && bias && workspace &&
-              vo_packed_create(&packed, kernels, pool, &view, NULL) == VO_OK;
+    bool ok = weights && a && c && bias &&
+              vo_packed_create(&packed, kernels, pool, &view, dtype, NULL) == VO_OK;
+    if (ok) workspace = vo_alloc(vo_gemm_workspace(kernels, vo_pool_threads(pool), ROWS, &packed));
+    ok = ok && workspace;
     if (ok) {
         vo_gemm gemm = {.m = ROWS, .a = a, .lda = k, .b = &packed, .bias = bias, .c = c, .ldc = n};
         double gflops, share = share_of_peak(&gemm, kernels, pool, workspace, &gflops);

@@ -96,7 +96,7 @@ static bool gemm_data_create(gemm_data *d, const gemm_case *g, const vo_kernels 
     view.shape[1] = g->k;
     view.data = g->half ? (const void *)halves : (const void *)d->w;
     view.bytes = (size_t)count * (g->half ? 2 : 4);
-    if (vo_packed_create(&d->packed, k, pool, &view, &err) == VO_OK) return true;
+    if (vo_packed_create(&d->packed, k, pool, &view, view.dtype, &err) == VO_OK) return true;
     check_fail("cannot pack: %s", err.message);
     return false;
 }
@@ -116,7 +116,7 @@ static void gemm_run(const gemm_case *g, const gemm_data *d, const vo_kernels *k
                          .ldr = d->ldc,
                          .c = c + row0 * d->ldc,
                          .ldc = d->ldc};
-    void *workspace = workspace_of(vo_gemm_workspace(k, vo_pool_threads(pool), m, g->n, g->k));
+    void *workspace = workspace_of(vo_gemm_workspace(k, vo_pool_threads(pool), m, &d->packed));
     vo_gemm_run(&job, k, pool, workspace);
     if (!check_slots_intact()) check_fail("wrote before the start of an array");
 }

@@ -5,7 +5,7 @@
  */
 #include "backends/cpu/cpu.h"
 
-#include "backends/cpu/matmul.h"
+#include "backends/cpu/packed.h"
 #include "base/dequantize.h"
 #include "base/memory.h"
 
@@ -49,11 +49,29 @@ vo_status vo_cpu_backend_create(const vo_kernels *kernels, vo_pool *pool, vo_bac
     return VO_OK;
 }
 
+typedef struct packing {
+    vo_cpu_backend *cpu;
+    const vo_array *node;
+} packing;
+
+/* The type of the panels. Convolutions see the raw input and are a small part: they stay above
+ * int8, and leave f32 only where bf16 products are faster. */
+static vo_dtype panel_type(const packing *p, const vo_view *view) {
+    const vo_dtype exact = view->dtype == VO_F16 ? VO_F16 : VO_F32;
+    const bool fast_bf16 = (p->cpu->kernels.flags & (VO_CPU_AVX512_BF16 | VO_CPU_AMX)) != 0;
+    vo_compute compute = p->node->compute;
+    if (p->node->op == VO_OP_conv1d && compute != VO_COMPUTE_F32)
+        compute = fast_bf16 ? VO_COMPUTE_BF16 : VO_COMPUTE_F32;
+    if (compute == VO_COMPUTE_INT8) return VO_I8;
+    return compute == VO_COMPUTE_BF16 ? VO_BF16 : exact;
+}
+
 static vo_status make_packed(void *user, const vo_view *view, void **prepared, vo_error *err) {
-    vo_cpu_backend *cpu = user;
+    const packing *p = user;
+    vo_cpu_backend *cpu = p->cpu;
     vo_packed *packed = vo_alloc(sizeof *packed);
     if (!packed) return vo_fail(err, VO_ERR_MEMORY, "no memory for weights");
-    vo_status status = vo_packed_create(packed, &cpu->kernels, cpu->pool, view, err);
+    vo_status status = vo_packed_create(packed, &cpu->kernels, cpu->pool, view, panel_type(p, view), err);
     if (status != VO_OK) {
         vo_free(packed);
         return status;
@@ -67,8 +85,10 @@ static void destroy_packed(void *prepared) {
     vo_free(prepared);
 }
 
-vo_status vo_cpu_prepare_packed(vo_cpu_backend *cpu, vo_array *weight, vo_error *err) {
-    return vo_weight_prepare(weight->weight, weight->stream, make_packed, destroy_packed, cpu,
+vo_status vo_cpu_prepare_packed(vo_cpu_backend *cpu, const vo_array *node, vo_array *weight,
+                                vo_error *err) {
+    packing p = {cpu, node};
+    return vo_weight_prepare(weight->weight, weight->stream, make_packed, destroy_packed, &p,
                              &weight->prepared, err);
 }
 

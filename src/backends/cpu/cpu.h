@@ -36,7 +36,9 @@ static inline float *vo_cpu_row(const vo_array *array, int64_t i) {
 }
 
 /* Weight forms, shared by the families; each stores the form in array->prepared. */
-vo_status vo_cpu_prepare_packed(vo_cpu_backend *cpu, vo_array *weight, vo_error *err);
+/* Panels in the type that the node's arithmetic asks for. */
+vo_status vo_cpu_prepare_packed(vo_cpu_backend *cpu, const vo_array *node, vo_array *weight,
+                                vo_error *err);
 vo_status vo_cpu_prepare_f32(vo_cpu_backend *cpu, vo_array *weight, vo_error *err);
 
 /* Splits rows into tiles of about 16 K floats and runs them on the pool; inline when small. */

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Products with packed weights. Few rows stream the panels of B once through the skinny
- * kernels. Many rows are cut into blocks whose packed copy of A stays in L2 while every panel
- * of B passes by; a column of tiles is computed in scratch, k block by k block, and leaves for
- * C with bias, activation and residual already applied, which is also what lets the residual
- * be C itself. What the next step needs is prefetched during this one. Who computes an element
- * never changes its sum.
+ * Products with packed weights. Few rows stream the panels of B once. Many rows are cut into
+ * blocks whose packed copy of A stays in L2 while every panel of B passes by; a column of tiles
+ * is computed in scratch, k block by k block, and leaves for C with bias, activation and residual
+ * already applied, which is also what lets the residual be C itself. What the next step needs is
+ * prefetched during this one. Who computes an element never changes its sum.
  */
 #include "backends/cpu/matmul.h"
 
 #include <string.h>
-
-#include "base/dequantize.h"
-#include "base/memory.h"
 
 enum {
     K_BLOCK_BYTES = 32 * 1024, /* of one panel: it should stay in L1 for a column of tiles */
@@ -33,188 +29,109 @@ static int64_t min64(int64_t a, int64_t b) {
 static int64_t max64(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
-
-/* ---- packing of weights ---------------------------------------------------------------- */
-
-typedef struct pack_job {
-    const vo_packed *packed;
-    const vo_view *view;
-    float *rows;      /* [threads][nr][k] for what must become f32, or NULL */
-    vo_error *errors; /* [threads] */
-} pack_job;
-
-/* Bytes of one element in the panels. */
-static size_t element_bytes(const vo_packed *packed) {
-    return packed->dtype == VO_F16 ? 2 : 4;
+static int64_t round_line(int64_t bytes) {
+    return ceil_div(bytes, LINE) * LINE;
 }
 
-/* One panel of f16 rows; the source may be unaligned. Small steps of k keep both sides in L1. */
-static void pack_panel_f16(const vo_packed *packed, const unsigned char *rows, int count,
-                           uint16_t *panel) {
-    for (int64_t k0 = 0; k0 < packed->k; k0 += 32) {
-        int64_t steps = min64(packed->k - k0, 32);
-        for (int j = 0; j < packed->nr; j++) {
-            uint16_t part[32] = {0};
-            if (j < count) memcpy(part, rows + (j * packed->k + k0) * 2, (size_t)steps * 2);
-            for (int64_t i = 0; i < steps; i++) panel[(k0 + i) * packed->nr + j] = part[i];
-        }
+/* What the type of B decides. */
+typedef struct form {
+    bool narrow;    /* bf16 or int8: A is packed whole, by kernels of its own */
+    int mr;         /* rows of a tile */
+    int a_bytes;    /* of an element of packed A */
+    int b_bytes;    /* of an element of B as the tile kernel reads it */
+    int64_t k_step; /* k blocks are multiples of it */
+} form;
+
+static form form_of(const vo_kernels *kernels, vo_dtype dtype) {
+    switch (dtype) {
+    case VO_BF16:
+        return (form){true, kernels->mr_bf16, 2, 2, VO_BF16_K};
+    case VO_I8:
+        return (form){true, kernels->mr_int8, 1, 1, VO_INT8_K};
+    default: /* halves are converted */
+        return (form){false, kernels->mr, 4, 4, 1};
     }
 }
-
-static void pack_panel_f32(const vo_packed *packed, const float *rows, int count, float *panel) {
-    for (int64_t k0 = 0; k0 < packed->k; k0 += 16) {
-        int64_t steps = min64(packed->k - k0, 16);
-        for (int j = 0; j < packed->nr; j++)
-            for (int64_t i = k0; i < k0 + steps; i++)
-                panel[i * packed->nr + j] = j < count ? rows[j * packed->k + i] : 0.0f;
-    }
-}
-
-static void pack_tile(void *arg, int64_t tile, int thread) {
-    const pack_job *job = arg;
-    const vo_packed *packed = job->packed;
-    int64_t row = tile * packed->nr;
-    int count = (int)min64(packed->n - row, packed->nr);
-    char *panel = (char *)packed->data +
-                  (size_t)tile * (size_t)(packed->k * packed->nr) * element_bytes(packed);
-    if (packed->dtype == VO_F16) {
-        const unsigned char *rows = job->view->data;
-        pack_panel_f16(packed, rows + row * packed->k * 2, count, (uint16_t *)(void *)panel);
-        return;
-    }
-    float *rows = job->rows + thread * packed->nr * packed->k;
-    if (vo_dequantize_rows(job->view, row, count, rows, &job->errors[thread]) == VO_OK)
-        pack_panel_f32(packed, rows, count, (float *)(void *)panel);
-}
-
-/* Sets n, k and bytes from the shape; the product of all sizes is checked here, once. */
-static vo_status pack_sizes(vo_packed *packed, const vo_view *view, vo_error *err) {
-    int64_t elements = 0, panels = 0;
-    packed->n = view->rank > 1 ? view->shape[0] : 1;
-    if (view->rank < 1 || !vo_count_elements(view->shape, view->rank, &elements) || elements == 0)
-        return vo_fail(err, VO_ERR_ARGUMENT, "A weight matrix must have rows and columns.");
-    packed->k = elements / packed->n;
-    panels = ceil_div(packed->n, packed->nr);
-    int64_t dims[3] = {panels, packed->k * packed->nr, (int64_t)element_bytes(packed)}, bytes = 0;
-    if (packed->k > INT32_MAX || !vo_count_elements(dims, 3, &bytes))
-        return vo_fail(err, VO_ERR_ARGUMENT, "A weight matrix is too large to be packed.");
-    packed->bytes = (size_t)bytes;
-    return VO_OK;
-}
-
-vo_status vo_packed_create(vo_packed *packed, const vo_kernels *kernels, vo_pool *pool,
-                           const vo_view *view, vo_error *err) {
-    int threads = vo_pool_threads(pool);
-    pack_job job = {packed, view, NULL, NULL};
-    memset(packed, 0, sizeof(*packed));
-    packed->dtype = view->dtype == VO_F16 ? VO_F16 : VO_F32;
-    packed->nr = kernels->nr;
-    vo_status status = pack_sizes(packed, view, err);
-    if (status != VO_OK) goto fail;
-    packed->data = vo_alloc_uninitialized(packed->bytes);
-    job.errors = vo_alloc_array((size_t)threads, sizeof(*job.errors));
-    if (packed->dtype == VO_F32)
-        job.rows =
-            vo_alloc_array((size_t)threads * (size_t)packed->nr, (size_t)packed->k * sizeof(float));
-    if (!packed->data || !job.errors || (packed->dtype == VO_F32 && !job.rows)) {
-        status = vo_fail(err, VO_ERR_MEMORY, "Out of memory for %zu bytes of packed weights.",
-                         packed->bytes);
-        goto fail;
-    }
-    vo_pool_run(pool, ceil_div(packed->n, packed->nr), pack_tile, &job);
-    for (int i = 0; i < threads && status == VO_OK; i++)
-        if (job.errors[i].status != VO_OK)
-            status = vo_fail(err, job.errors[i].status, "%s", job.errors[i].message);
-fail:
-    vo_free(job.rows);
-    vo_free(job.errors);
-    if (status != VO_OK) vo_packed_destroy(packed);
-    return status;
-}
-
-void vo_packed_destroy(vo_packed *packed) {
-    if (!packed) return;
-    vo_free(packed->data);
-    memset(packed, 0, sizeof(*packed));
-}
-
-/* The start of panel p. */
-static const void *panel_at(const vo_packed *packed, int64_t p, int64_t k0) {
-    return (const char *)packed->data +
-           (size_t)((p * packed->k + k0) * packed->nr) * element_bytes(packed);
-}
-
-void vo_packed_row(const vo_packed *packed, int64_t i, float *out) {
-    const void *panel = panel_at(packed, i / packed->nr, 0);
-    int64_t j = i % packed->nr;
-    for (int64_t kk = 0; kk < packed->k; kk++) {
-        if (packed->dtype == VO_F16)
-            out[kk] = vo_f16_to_f32(((const uint16_t *)panel)[kk * packed->nr + j]);
-        else
-            out[kk] = ((const float *)panel)[kk * packed->nr + j];
-    }
-}
-
-/* ---- the product ----------------------------------------------------------------------- */
 
 typedef struct gemm_job {
     const vo_gemm *gemm;
     const vo_kernels *kernels;
+    form form;
     int64_t k_block;     /* steps of k at a time */
     int64_t tall, wide;  /* block of C in tiles of mr x nr */
     int64_t blocks_down; /* blocks from top to bottom */
-    float *shared_a;     /* [ceil(m/mr)][k][mr], or NULL when each block packs its own */
-    float *scratch;      /* [threads][scratch_floats] */
-    int64_t scratch_floats;
+    char *shared_a;      /* [ceil(m/mr)] tiles of A, or NULL when each block packs its own */
+    float *shared_scales;
+    char *scratch; /* [threads][scratch_bytes] */
+    int64_t scratch_bytes;
 } gemm_job;
 
 /* Where a block is being computed. */
 typedef struct block {
     int64_t tile0, rows; /* its first tile of A, its rows */
-    float *a;            /* [tall][k][mr] */
+    char *a;             /* [tall] packed tiles */
+    float *scales;       /* int8: [tall*mr], one a row of A */
     bool pack;           /* a is yet to be filled */
     int64_t last_panel;  /* exclusive */
-    float *c;            /* [tall*mr][nr]: one column of tiles */
+    float *c;            /* [tall*mr][nr]: one column of tiles; int8 sums before they are scaled */
     float *converted;    /* [k_block][nr]: one block of halves as floats */
 } block;
 
 /* Steps of k such that one block of a panel takes K_BLOCK_BYTES, evenly spread over k. */
-static int64_t k_block_size(const vo_kernels *kernels, int64_t k) {
-    int64_t most = K_BLOCK_BYTES / (kernels->nr * (int64_t)sizeof(float));
-    return max64(1, ceil_div(k, max64(1, ceil_div(k, most))));
+static int64_t k_block_size(const vo_kernels *kernels, const vo_packed *b) {
+    const form f = form_of(kernels, b->dtype);
+    int64_t most = max64(1, K_BLOCK_BYTES / (kernels->nr * (int64_t)f.b_bytes));
+    int64_t even = ceil_div(b->padded, max64(1, ceil_div(b->padded, most)));
+    return max64(1, ceil_div(even, f.k_step)) * f.k_step;
+}
+
+/* Bytes of one packed tile of A. */
+static int64_t tile_bytes(form f, const vo_packed *b) {
+    return round_line(b->padded * f.mr * f.a_bytes);
 }
 
 /* Most tiles of one block. */
-static int64_t most_tall(const vo_kernels *kernels, int64_t k) {
-    int64_t rows = BLOCK_BYTES / (max64(k, 1) * (int64_t)sizeof(float));
-    return min64(max64(rows, BLOCK_LEAST), BLOCK_ROWS) / kernels->mr;
+static int64_t most_tall(form f, const vo_packed *b) {
+    int64_t rows = BLOCK_BYTES / (max64(b->padded, 1) * f.a_bytes);
+    return min64(max64(rows, BLOCK_LEAST), BLOCK_ROWS) / f.mr;
 }
 
-static int64_t round16(int64_t n) {
-    return ceil_div(n, 16) * 16;
+static int64_t c_bytes(const vo_kernels *kernels) {
+    return round_line(BLOCK_ROWS * kernels->nr * (int64_t)sizeof(float));
 }
-static int64_t c_floats(const vo_kernels *kernels) {
-    return round16(BLOCK_ROWS * kernels->nr);
+static int64_t converted_bytes(const vo_kernels *kernels, const vo_packed *b) {
+    if (b->dtype != VO_F16) return 0;
+    return round_line(k_block_size(kernels, b) * kernels->nr * (int64_t)sizeof(float));
 }
-static int64_t converted_floats(const vo_kernels *kernels, int64_t k) {
-    return round16(k_block_size(kernels, k) * kernels->nr);
-}
-
-/* Floats of one thread: a column of C, a converted block, A; or one skinny strip. */
-static int64_t scratch_floats(const vo_kernels *kernels, int64_t m, int64_t k) {
-    int64_t strip = VO_SKINNY_ROWS * SKINNY_COLUMNS;
-    if (m <= VO_SKINNY_ROWS) return strip;
-    int64_t a = min64(most_tall(kernels, k), ceil_div(m, kernels->mr)) * kernels->mr * k;
-    return max64(strip, c_floats(kernels) + converted_floats(kernels, k) + round16(a));
+static int64_t scale_bytes(form f, int64_t tiles) {
+    return round_line(tiles * f.mr * (int64_t)sizeof(float));
 }
 
-size_t vo_gemm_workspace(const vo_kernels *kernels, int threads, int64_t m, int64_t n, int64_t k) {
-    (void)n;
-    int64_t floats = scratch_floats(kernels, m, k) * threads;
-    if (m > VO_SKINNY_ROWS)
-        floats +=
-            min64(ceil_div(m, kernels->mr), (int64_t)SHARED_TILES * threads) * kernels->mr * k;
-    return (size_t)floats * sizeof(float);
+static bool is_skinny(const gemm_job *job) {
+    return !job->form.narrow && job->gemm->m <= VO_SKINNY_ROWS;
+}
+
+/* Bytes of one thread: a column of C, a converted block, A and its scales; or a skinny strip. */
+static int64_t scratch_bytes(const vo_kernels *kernels, int64_t m, const vo_packed *b) {
+    const form f = form_of(kernels, b->dtype);
+    int64_t strip = VO_SKINNY_ROWS * SKINNY_COLUMNS * (int64_t)sizeof(float);
+    int64_t tall = min64(most_tall(f, b), ceil_div(m, f.mr));
+    if (m <= VO_SKINNY_ROWS && !f.narrow) return strip;
+    return max64(strip, c_bytes(kernels) + converted_bytes(kernels, b) + tall * tile_bytes(f, b) +
+                            scale_bytes(f, tall));
+}
+
+/* Tiles of A that all threads may share. */
+static int64_t shared_tiles(form f, int threads, int64_t m) {
+    return min64(ceil_div(m, f.mr), max64(1, (int64_t)SHARED_TILES * threads));
+}
+
+size_t vo_gemm_workspace(const vo_kernels *kernels, int threads, int64_t m, const vo_packed *b) {
+    const form f = form_of(kernels, b->dtype);
+    /* Fewer rows than m may take more: those that are shared. */
+    int64_t shared = shared_tiles(f, threads, m);
+    return (size_t)(scratch_bytes(kernels, m, b) * threads + shared * tile_bytes(f, b) +
+                    scale_bytes(f, shared));
 }
 
 static void prefetch(const void *from, int64_t bytes) {
@@ -233,14 +150,16 @@ static void finish(const gemm_job *job, int64_t row, int64_t rows, int64_t colum
         memcpy(g->c + (row + i) * g->ldc + column, c + i * ldc, (size_t)columns * sizeof(float));
 }
 
+/* ---- few rows, f32 and f16: straight from A ---------------------------------------------- */
+
 static void skinny_tile(void *arg, int64_t tile, int thread) {
     const gemm_job *job = arg;
     const vo_gemm *g = job->gemm;
     const vo_packed *b = g->b;
-    int64_t first = tile * job->wide, panels = min64(job->wide, ceil_div(b->n, b->nr) - first);
+    int64_t first = tile * job->wide, panels = min64(job->wide, vo_packed_panels(b) - first);
     int64_t column = first * b->nr, ldc = panels * b->nr;
-    float *c = job->scratch + thread * job->scratch_floats;
-    const void *panel = panel_at(b, first, 0);
+    float *c = (float *)(void *)(job->scratch + thread * job->scratch_bytes);
+    const void *panel = vo_packed_panel(b, first, 0);
     if (b->dtype == VO_F16)
         job->kernels->skinny_f16(b->k, panels, g->a, g->lda, panel, c, ldc, (int)g->m);
     else
@@ -248,42 +167,107 @@ static void skinny_tile(void *arg, int64_t tile, int thread) {
     finish(job, 0, g->m, column, min64(ldc, b->n - column), c, ldc);
 }
 
-static void run_skinny(gemm_job *job, vo_pool *pool) {
-    const vo_packed *b = job->gemm->b;
-    int64_t panels = ceil_div(b->n, b->nr), threads = vo_pool_threads(pool);
-    /* A few tasks per thread, each a multiple of the panels that a kernel takes at once. */
-    int64_t wide = ceil_div(panels, threads * 4);
+/* Panels of one task when B is streamed once: a few tasks per thread, each a multiple of the panels
+ * that a kernel takes at once. */
+static int64_t stream_width(const vo_packed *b, int64_t threads) {
+    int64_t panels = vo_packed_panels(b), wide = ceil_div(panels, threads * 4);
     if (wide > 1) wide = ceil_div(wide, 4) * 4;
     if (threads == 1 || ceil_div(panels, wide) < threads) wide = ceil_div(panels, threads);
-    job->wide = max64(1, min64(wide, SKINNY_COLUMNS / b->nr));
-    vo_pool_run(pool, ceil_div(panels, job->wide), skinny_tile, job);
+    return max64(1, min64(wide, SKINNY_COLUMNS / b->nr));
 }
+
+static void run_skinny(gemm_job *job, vo_pool *pool) {
+    const vo_packed *b = job->gemm->b;
+    job->wide = stream_width(b, vo_pool_threads(pool));
+    vo_pool_run(pool, ceil_div(vo_packed_panels(b), job->wide), skinny_tile, job);
+}
+
+/* ---- packing A -------------------------------------------------------------------------- */
 
 /* Rows of A in tile `tile`, at least one. */
 static int tile_rows(const gemm_job *job, int64_t tile) {
-    return (int)min64(job->kernels->mr, job->gemm->m - tile * job->kernels->mr);
+    return (int)min64(job->form.mr, job->gemm->m - tile * job->form.mr);
 }
 
-/* Steps [k0, k0+steps) of one tile of A into the whole tile `to`. */
-static void pack_a(const gemm_job *job, int64_t tile, int64_t k0, int64_t steps, float *to) {
+/* Steps [k0, k0+steps) of one tile of A, f32, into the whole tile `to`. */
+static void pack_a(const gemm_job *job, int64_t tile, int64_t k0, int64_t steps, char *to) {
     const vo_gemm *g = job->gemm;
-    job->kernels->gemm_pack_a(steps, tile_rows(job, tile),
-                              g->a + tile * job->kernels->mr * g->lda + k0, g->lda,
-                              to + k0 * job->kernels->mr);
+    job->kernels->gemm_pack_a(steps, tile_rows(job, tile), g->a + tile * job->form.mr * g->lda + k0,
+                              g->lda, (float *)(void *)to + k0 * job->form.mr);
+}
+
+/* One whole tile of A as bf16 or int8; scales: those of the tile. */
+static void pack_narrow(const gemm_job *job, int64_t tile, char *to, float *scales) {
+    const vo_gemm *g = job->gemm;
+    const float *a = g->a + tile * job->form.mr * g->lda;
+    if (g->b->dtype == VO_BF16)
+        job->kernels->bf16_pack_a(g->b->k, tile_rows(job, tile), a, g->lda, (uint16_t *)(void *)to);
+    else
+        job->kernels->int8_pack_a(g->b->k, tile_rows(job, tile), a, g->lda, (uint8_t *)to, scales);
 }
 
 static void prefetch_a(const gemm_job *job, int64_t tile, int64_t k0, int64_t steps) {
     const vo_gemm *g = job->gemm;
-    const int64_t row = tile * job->kernels->mr;
+    const int64_t row = tile * job->form.mr;
     for (int i = 0; i < tile_rows(job, tile); i++)
         prefetch(g->a + (row + i) * g->lda + k0, steps * (int64_t)sizeof(float));
 }
 
-static void pack_a_tile(void *arg, int64_t tile, int thread) {
+static void pack_shared_tile(void *arg, int64_t tile, int thread) {
     (void)thread;
     const gemm_job *job = arg;
-    int64_t k = job->gemm->b->k;
-    pack_a(job, tile, 0, k, job->shared_a + tile * k * job->kernels->mr);
+    char *to = job->shared_a + tile * tile_bytes(job->form, job->gemm->b);
+    if (job->form.narrow)
+        pack_narrow(job, tile, to, job->shared_scales + tile * job->form.mr);
+    else
+        pack_a(job, tile, 0, job->gemm->b->k, to);
+}
+
+/* Packs what the next tile product reads, if it has not been yet. */
+static void pack_for(const gemm_job *job, const block *at, int64_t i, int64_t tiles, int64_t k0,
+                     int64_t steps) {
+    char *a = at->a + i * tile_bytes(job->form, job->gemm->b);
+    if (!at->pack) return;
+    if (job->form.narrow) {
+        if (k0 == 0) pack_narrow(job, at->tile0 + i, a, at->scales + i * job->form.mr);
+        return;
+    }
+    pack_a(job, at->tile0 + i, k0, steps, a);
+    if (i + 1 < tiles) prefetch_a(job, at->tile0 + i + 1, k0, steps);
+}
+
+/* ---- blocks ------------------------------------------------------------------------------ */
+
+/* One tile of A times one panel for `steps` of k, into a dense tile of C. */
+static void tile_product(const gemm_job *job, vo_dtype dtype, int64_t steps, const void *a,
+                         const void *b, float *c, int m, bool accumulate) {
+    const vo_kernels *kernels = job->kernels;
+    const int nr = kernels->nr;
+    switch (dtype) {
+    case VO_BF16:
+        kernels->gemm_bf16(steps, a, b, c, m, accumulate);
+        break;
+    case VO_I8:
+        kernels->gemm_int8(steps, a, b, (int32_t *)(void *)c, m, accumulate);
+        break;
+    case VO_F16:
+        kernels->gemm_f16(steps, a, b, c, nr, m, nr, accumulate);
+        break;
+    default:
+        kernels->gemm_f32(steps, a, b, c, nr, m, nr, accumulate);
+    }
+}
+
+/* A finished tile of C: int8 sums become floats, then it leaves. */
+static void finish_tile(const gemm_job *job, const block *at, int64_t i, int64_t panel, float *c) {
+    const vo_packed *b = job->gemm->b;
+    const int64_t column = panel * b->nr, columns = min64(b->nr, b->n - column);
+    const int m = tile_rows(job, at->tile0 + i);
+    if (b->dtype == VO_I8)
+        job->kernels->int8_scale(m, (int)columns, (const int32_t *)(void *)c,
+                                 at->scales + i * job->form.mr, b->scales + column,
+                                 b->zero + column, c);
+    finish(job, (at->tile0 + i) * job->form.mr, m, column, columns, c, b->nr);
 }
 
 /* One panel times the block's tiles for steps [k0, k0+steps). Halves that several tiles use are
@@ -291,62 +275,61 @@ static void pack_a_tile(void *arg, int64_t tile, int thread) {
 static void panel_step(const gemm_job *job, const block *at, int64_t panel, int64_t k0,
                        int64_t steps) {
     const vo_packed *b = job->gemm->b;
-    const vo_kernels *kernels = job->kernels;
-    const int mr = kernels->mr, nr = kernels->nr;
-    const int64_t tiles = ceil_div(at->rows, mr);
-    const void *from = panel_at(b, panel, k0);
-    bool half = b->dtype == VO_F16;
+    const int mr = job->form.mr, nr = job->kernels->nr;
+    const int64_t tiles = ceil_div(at->rows, mr), size = tile_bytes(job->form, b);
+    const void *from = vo_packed_panel(b, panel, k0);
+    vo_dtype dtype = b->dtype;
     /* B continues in memory with the next step, up to the end of the last panel. */
-    const char *next = panel_at(b, panel, k0 + steps);
-    const int64_t bytes = min64(steps * nr * (int64_t)element_bytes(b),
-                                (const char *)panel_at(b, at->last_panel, 0) - next);
-    const int64_t share = ceil_div(ceil_div(bytes, tiles), LINE) * LINE;
-    if (half && tiles > 1) {
-        kernels->f16_to_f32(steps * nr, from, at->converted);
+    const char *next = vo_packed_panel(b, panel, k0 + steps);
+    const int64_t bytes = min64(steps * nr * (int64_t)vo_packed_element(b),
+                                (const char *)vo_packed_panel(b, at->last_panel, 0) - next);
+    const int64_t share = round_line(ceil_div(bytes, tiles));
+    if (dtype == VO_F16 && tiles > 1) {
+        job->kernels->f16_to_f32(steps * nr, from, at->converted);
         from = at->converted;
-        half = false;
+        dtype = VO_F32;
     }
     for (int64_t i = 0; i < tiles; i++) {
-        float *a = at->a + i * b->k * mr;
         float *c = at->c + i * mr * nr;
-        const int m = tile_rows(job, at->tile0 + i);
-        if (at->pack) {
-            pack_a(job, at->tile0 + i, k0, steps, a);
-            if (i + 1 < tiles) prefetch_a(job, at->tile0 + i + 1, k0, steps);
-        }
+        pack_for(job, at, i, tiles, k0, steps);
         if (i * share < bytes) prefetch(next + i * share, min64(share, bytes - i * share));
-        if (half)
-            kernels->gemm_f16(steps, a + k0 * mr, from, c, nr, m, nr, k0 > 0);
-        else
-            kernels->gemm_f32(steps, a + k0 * mr, from, c, nr, m, nr, k0 > 0);
+        tile_product(job, dtype, steps, at->a + i * size + k0 * mr * job->form.a_bytes, from, c,
+                     tile_rows(job, at->tile0 + i), k0 > 0);
         /* Tile by tile, so that the stores to C drain during the next tile's sums. */
-        if (k0 + steps >= b->k)
-            finish(job, (at->tile0 + i) * mr, m, panel * nr, min64(nr, b->n - panel * nr), c, nr);
+        if (k0 + steps >= b->padded) finish_tile(job, at, i, panel, c);
     }
 }
 
 static void block_tile(void *arg, int64_t tile, int thread) {
     const gemm_job *job = arg;
     const vo_packed *b = job->gemm->b;
-    const int64_t mr = job->kernels->mr, nr = job->kernels->nr;
+    const form f = job->form;
+    char *scratch = job->scratch + thread * job->scratch_bytes;
     int64_t panel = tile / job->blocks_down * job->wide;
-    block at = {.tile0 = tile % job->blocks_down * job->tall};
-    at.rows = min64(job->tall * mr, job->gemm->m - at.tile0 * mr);
-    at.last_panel = min64(panel + job->wide, ceil_div(b->n, nr));
-    at.c = job->scratch + thread * job->scratch_floats;
-    at.converted = at.c + c_floats(job->kernels);
-    at.a = at.converted + converted_floats(job->kernels, b->k);
-    at.pack = !job->shared_a;
-    if (job->shared_a) at.a = job->shared_a + at.tile0 * b->k * mr;
+    block at = {.tile0 = tile % job->blocks_down * job->tall, .pack = !job->shared_a};
+    at.rows = min64(job->tall * f.mr, job->gemm->m - at.tile0 * f.mr);
+    at.last_panel = min64(panel + job->wide, vo_packed_panels(b));
+    at.c = (float *)(void *)scratch;
+    scratch += c_bytes(job->kernels);
+    at.converted = (float *)(void *)scratch;
+    scratch += converted_bytes(job->kernels, b);
+    at.scales = (float *)(void *)scratch;
+    at.a = scratch + scale_bytes(f, job->tall);
+    if (job->shared_a) {
+        at.a = job->shared_a + at.tile0 * tile_bytes(f, b);
+        at.scales = job->shared_scales + at.tile0 * f.mr;
+    }
+    if (f.narrow) job->kernels->tiles_begin();
     for (; panel < at.last_panel; panel++) {
         int64_t k0 = 0;
         do {
-            int64_t steps = min64(job->k_block, b->k - k0);
+            int64_t steps = min64(job->k_block, b->padded - k0);
             panel_step(job, &at, panel, k0, steps);
             k0 += steps;
-        } while (k0 < b->k);
+        } while (k0 < b->padded);
         at.pack = false;
     }
+    if (f.narrow) job->kernels->tiles_end();
 }
 
 /* Time of the slowest thread, in tiles, when blocks are dealt out evenly. The constants are the
@@ -358,10 +341,10 @@ static double makespan(int64_t blocks, int64_t tall, int64_t wide, int threads) 
 
 /* All columns in one block, rows in as few equal blocks per thread as the caches allow. */
 static void choose_tall(gemm_job *job, int threads) {
-    int64_t down = ceil_div(job->gemm->m, job->kernels->mr);
-    int64_t most = most_tall(job->kernels, job->gemm->b->k);
+    int64_t down = ceil_div(job->gemm->m, job->form.mr);
+    int64_t most = most_tall(job->form, job->gemm->b);
     double best = 1e300;
-    job->wide = ceil_div(job->gemm->b->n, job->kernels->nr);
+    job->wide = vo_packed_panels(job->gemm->b);
     int64_t first = ceil_div(ceil_div(down, most), threads);
     for (int64_t rounds = first; rounds < first + 4; rounds++) {
         int64_t tall = ceil_div(down, rounds * threads);
@@ -376,9 +359,9 @@ static void choose_tall(gemm_job *job, int threads) {
 
 /* Few rows: blocks in both directions over one packed A. */
 static void choose_grid(gemm_job *job, int threads) {
-    int64_t down = ceil_div(job->gemm->m, job->kernels->mr);
-    int64_t across = ceil_div(job->gemm->b->n, job->kernels->nr);
-    int64_t most = min64(down, BLOCK_ROWS / job->kernels->mr);
+    int64_t down = ceil_div(job->gemm->m, job->form.mr);
+    int64_t across = vo_packed_panels(job->gemm->b);
+    int64_t most = min64(down, BLOCK_ROWS / job->form.mr);
     double best = 1e300;
     for (int64_t wide = 1; wide <= 16 && wide <= across; wide *= 2) {
         for (int64_t parts = ceil_div(down, most); parts <= down; parts *= 2) {
@@ -399,21 +382,22 @@ void vo_gemm_run(const vo_gemm *gemm, const vo_kernels *kernels, vo_pool *pool, 
     const vo_packed *b = gemm->b;
     int threads = vo_pool_threads(pool);
     gemm_job job = {.gemm = gemm, .kernels = kernels, .scratch = workspace};
-    job.scratch_floats = scratch_floats(kernels, gemm->m, b->k);
+    job.form = form_of(kernels, b->dtype);
+    job.scratch_bytes = scratch_bytes(kernels, gemm->m, b);
     if (gemm->m <= 0) return;
-    if (gemm->m <= VO_SKINNY_ROWS) {
+    if (is_skinny(&job)) {
         run_skinny(&job, pool);
         return;
     }
-    job.k_block = k_block_size(kernels, b->k);
-    int64_t down = ceil_div(gemm->m, kernels->mr);
-    if (down <= (int64_t)SHARED_TILES * threads) {
-        job.shared_a = job.scratch + job.scratch_floats * threads;
+    job.k_block = k_block_size(kernels, b);
+    int64_t down = ceil_div(gemm->m, job.form.mr);
+    if (down <= shared_tiles(job.form, threads, gemm->m)) {
+        job.shared_a = job.scratch + job.scratch_bytes * threads;
+        job.shared_scales = (float *)(void *)(job.shared_a + down * tile_bytes(job.form, b));
         choose_grid(&job, threads);
-        vo_pool_run(pool, down, pack_a_tile, &job);
+        vo_pool_run(pool, down, pack_shared_tile, &job);
     } else {
         choose_tall(&job, threads);
     }
-    vo_pool_run(pool, job.blocks_down * ceil_div(ceil_div(b->n, b->nr), job.wide), block_tile,
-                &job);
+    vo_pool_run(pool, job.blocks_down * ceil_div(vo_packed_panels(b), job.wide), block_tile, &job);
 }

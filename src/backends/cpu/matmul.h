@@ -1,30 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Products with packed weights: pack once, block to the caches, split over threads, call the
- * tile kernels.
+ * Products with packed weights: block to the caches, split over threads, call the tile kernels.
  */
 #ifndef VO_BACKENDS_CPU_MATMUL_H
 #define VO_BACKENDS_CPU_MATMUL_H
 
-#include "base/pool.h"
-#include "kernels/kernels.h"
-
-/* A weight matrix [n][k] in panels (kernels.h). f16 sources stay f16, all others become f32.
- * Immutable after creation; safe to share between threads. */
-typedef struct vo_packed {
-    vo_dtype dtype; /* VO_F32 or VO_F16 */
-    int64_t n, k;
-    int nr;
-    void *data; /* ceil(n/nr) panels of k*nr elements */
-    size_t bytes;
-} vo_packed;
-
-/* Packs the rows of view (shape [n][k], or [n][...] flattened) in parallel. */
-vo_status vo_packed_create(vo_packed *packed, const vo_kernels *kernels, vo_pool *pool,
-                           const vo_view *view, vo_error *err);
-void vo_packed_destroy(vo_packed *packed); /* zeroed ones are allowed */
-/* Row i of the original matrix (an embedding look-up): out[k]. */
-void vo_packed_row(const vo_packed *packed, int64_t i, float *out);
+#include "backends/cpu/packed.h"
 
 typedef struct vo_gemm {
     int64_t m;
@@ -39,9 +20,10 @@ typedef struct vo_gemm {
     int64_t ldc;
 } vo_gemm;
 
-/* Bytes of workspace that vo_gemm_run needs for up to m rows (constant per plan). */
-size_t vo_gemm_workspace(const vo_kernels *kernels, int threads, int64_t m, int64_t n, int64_t k);
-/* Runs on all threads of the pool; allocates nothing. Bits depend on k-order only. */
+/* Bytes of workspace that vo_gemm_run needs for up to m rows against b (constant per plan). */
+size_t vo_gemm_workspace(const vo_kernels *kernels, int threads, int64_t m, const vo_packed *b);
+/* Runs on all threads of the pool; allocates nothing. Bits depend on k-order only. A is used as
+ * f32 with f32 and f16 weights; it is rounded to bf16 or to int8 (one scale a row) with those. */
 void vo_gemm_run(const vo_gemm *gemm, const vo_kernels *kernels, vo_pool *pool, void *workspace);
 
 #endif

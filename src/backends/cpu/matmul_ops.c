@@ -13,11 +13,11 @@
 
 static vo_status prepare_product(vo_cpu_backend *cpu, vo_array *node, int64_t m, size_t *workspace,
                                  vo_error *err) {
-    vo_status status = vo_cpu_prepare_packed(cpu, node->in[1], err);
+    vo_status status = vo_cpu_prepare_packed(cpu, node, node->in[1], err);
     if (status == VO_OK && node->in[2]) status = vo_cpu_prepare_f32(cpu, node->in[2], err);
     if (status != VO_OK) return status;
     const vo_packed *w = node->in[1]->prepared;
-    *workspace = vo_gemm_workspace(&cpu->kernels, vo_pool_threads(cpu->pool), m, w->n, w->k);
+    *workspace = vo_gemm_workspace(&cpu->kernels, vo_pool_threads(cpu->pool), m, w);
     return VO_OK;
 }
 

@@ -8,11 +8,11 @@
 #include "backends/cpu/matmul.h"
 
 static vo_status prepare(vo_cpu_backend *cpu, vo_array *y, size_t *workspace, vo_error *err) {
-    vo_status status = vo_cpu_prepare_packed(cpu, y->in[1], err);
+    vo_status status = vo_cpu_prepare_packed(cpu, y, y->in[1], err);
     if (status != VO_OK) return status;
     const vo_packed *w = y->in[1]->prepared;
     *workspace = (size_t)(w->n + 16) * sizeof(float) +
-                 vo_gemm_workspace(&cpu->kernels, vo_pool_threads(cpu->pool), 1, w->n, w->k);
+                 vo_gemm_workspace(&cpu->kernels, vo_pool_threads(cpu->pool), 1, w);
     return VO_OK;
 }
 

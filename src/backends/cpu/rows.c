@@ -44,7 +44,7 @@ static void run_embed(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, void
 }
 static vo_status prepare_embed(vo_cpu_backend *cpu, vo_array *node, size_t *workspace,
                                vo_error *err) {
-    return vo_cpu_prepare_packed(cpu, node->in[0], err);
+    return vo_cpu_prepare_packed(cpu, node, node->in[0], err);
 }
 
 static void run_take_rows(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, void *workspace) {
