@@ -123,6 +123,7 @@ static const struct {
 } levels[] = {
     {"c", 0},
     {"avx2", VO_CPU_AVX2},
+    {"avxvnni", VO_CPU_AVX2 | VO_CPU_AVX_VNNI},
     {"avx512", LEVEL_AVX512},
     {"vnni", LEVEL_VNNI},
     {"bf16", LEVEL_BF16_X86 | LEVEL_BF16_ARM},
@@ -140,10 +141,11 @@ vo_status vo_cpu_level_mask(const char *name, uint32_t *mask, vo_error *err) {
         *mask = levels[i].mask;
         return VO_OK;
     }
-    return vo_fail(err, VO_ERR_ARGUMENT,
-                   "unknown CPU level '%s'; known are c, avx2, avx512, vnni, bf16, amx, neon, "
-                   "dotprod, fp16, i8mm and native",
-                   name);
+    return vo_fail(
+        err, VO_ERR_ARGUMENT,
+        "unknown CPU level '%s'; known are c, avx2, avxvnni, avx512, vnni, bf16, amx, neon, "
+        "dotprod, fp16, i8mm and native",
+        name);
 }
 
 void vo_cpu_describe(uint32_t flags, char *text, size_t size) {

@@ -26,10 +26,10 @@ enum {
 /* Everything this machine has. */
 uint32_t vo_cpu_detect(void);
 
-/* A level by name: "c", "avx2", "avx512", "vnni", "bf16", "amx", "neon", "dotprod",
- * "fp16", "i8mm", "native". The result is the set of flags up to and including that level, to be
- * ANDed with vo_cpu_detect(). Unknown names give VO_ERR_ARGUMENT and a sentence that lists the
- * known ones. */
+/* A level by name: "c", "avx2", "avxvnni" (avx2 with VNNI, for processors without AVX-512),
+ * "avx512", "vnni", "bf16", "amx", "neon", "dotprod", "fp16", "i8mm", "native". The result is the
+ * set of flags up to and including that level, to be ANDed with vo_cpu_detect(). Unknown names give
+ * VO_ERR_ARGUMENT and a sentence that lists the known ones. */
 vo_status vo_cpu_level_mask(const char *name, uint32_t *mask, vo_error *err);
 
 /* Writes the flags as words ("avx2 avx512 vnni"), "c" if none. */

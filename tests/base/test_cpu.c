@@ -32,6 +32,7 @@ static void levels_grow(void **state) {
     }
     assert_int_equal(mask_of("c"), 0);
     assert_int_equal(mask_of("avx2"), VO_CPU_AVX2);
+    assert_int_equal(mask_of("avxvnni"), VO_CPU_AVX2 | VO_CPU_AVX_VNNI);
     assert_int_equal(mask_of("avx512"), VO_CPU_AVX2 | VO_CPU_AVX512);
     assert_int_equal(mask_of("native"), UINT32_MAX);
     vo_error err = {0};

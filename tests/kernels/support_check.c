@@ -190,8 +190,8 @@ static bool same_functions(const vo_kernels *a, const vo_kernels *b) {
 }
 
 int check_levels(const char *only, check_level levels[8], vo_error *err) {
-    static const char *const names[] = {"c",       "avx2", "avx512", "neon",
-                                        "dotprod", "vnni", "bf16",   "amx"};
+    static const char *const names[] = {"c",       "avx2", "avxvnni", "avx512", "neon",
+                                        "dotprod", "vnni", "bf16",    "amx"};
     int n = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         uint32_t mask;

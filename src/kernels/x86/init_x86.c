@@ -17,6 +17,8 @@ void vo_kernels_init_x86(vo_kernels *kernels, uint32_t flags) {
     kernels->attn_queries = VO_AVX2_NR;
     kernels->attend_block = vo_avx2_attend_block;
     kernels->attend_cached = vo_avx2_attend_cached;
+    vo_int8_init_avx2(kernels);
+    if (flags & VO_CPU_AVX_VNNI) vo_int8_init_avxvnni(kernels);
     if (!(flags & VO_CPU_AVX512)) return;
     vo_simd_init_avx512(kernels);
     kernels->mr = VO_AVX512_MR;
@@ -29,4 +31,7 @@ void vo_kernels_init_x86(vo_kernels *kernels, uint32_t flags) {
     kernels->attn_queries = VO_AVX512_NR;
     kernels->attend_block = vo_avx512_attend_block;
     kernels->attend_cached = vo_avx512_attend_cached;
+    vo_int8_init_avx512(kernels);
+    if (!(flags & VO_CPU_AVX512_VNNI)) return;
+    vo_int8_init_vnni(kernels);
 }

@@ -12,6 +12,11 @@
  *                      denormal, zero or infinite
  *   v_select(m, a, b)  m ? a : b
  *   v_sum, v_hmax      over the lanes, in an order that is always the same
+ *   v_max_bits         the larger as integers: for |x| the larger float, and NaN if there is one
+ *   v_hmax_bits        the same over the lanes
+ *   v_difference(a, b) a[i] - b[i] of 32-bit integers, as floats
+ *   v_store_bytes      x[0..3], each within -127..127, rounded to the nearest even, plus zero:
+ *                      4 VF_LANES bytes
  */
 #ifndef VO_KERNELS_X86_VEC_AVX2_H
 #define VO_KERNELS_X86_VEC_AVX2_H
@@ -135,6 +140,38 @@ static inline float v_hmax(vf x) {
     s = _mm_max_ps(s, _mm_movehl_ps(s, s));
     s = _mm_max_ss(s, _mm_movehdup_ps(s));
     return _mm_cvtss_f32(s);
+}
+
+static inline vf v_max_bits(vf a, vf b) {
+    const __m256i larger = _mm256_max_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b));
+    return _mm256_castsi256_ps(larger);
+}
+static inline float v_hmax_bits(vf x) {
+    const __m256i y = _mm256_castps_si256(x);
+    __m128i s = _mm_max_epi32(_mm256_castsi256_si128(y), _mm256_extracti128_si256(y, 1));
+    s = _mm_max_epi32(s, _mm_unpackhi_epi64(s, s));
+    s = _mm_max_epi32(s, _mm_shuffle_epi32(s, 1));
+    return _mm_cvtss_f32(_mm_castsi128_ps(s));
+}
+static inline vf v_difference(const int32_t *a, const int32_t *b) {
+    const __m256i x = _mm256_loadu_si256((const __m256i *)(const void *)a);
+    const __m256i y = _mm256_loadu_si256((const __m256i *)(const void *)b);
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(x, y));
+}
+static inline vf v_difference_n(const int32_t *a, const int32_t *b, int n) {
+    const __m256i first = v_first_bits(n);
+    return _mm256_cvtepi32_ps(
+        _mm256_sub_epi32(_mm256_maskload_epi32(a, first), _mm256_maskload_epi32(b, first)));
+}
+/* Packing works within halves, so fours of bytes are sorted. */
+static inline void v_store_bytes(uint8_t *p, const vf x[4], int zero) {
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m256i low = _mm256_packs_epi32(_mm256_cvtps_epi32(x[0]), _mm256_cvtps_epi32(x[1]));
+    const __m256i high = _mm256_packs_epi32(_mm256_cvtps_epi32(x[2]), _mm256_cvtps_epi32(x[3]));
+    __m256i bytes = _mm256_packs_epi16(low, high);
+    bytes = _mm256_add_epi8(bytes, _mm256_set1_epi8((char)zero));
+    bytes = _mm256_permutevar8x32_epi32(bytes, order);
+    _mm256_storeu_si256((__m256i *)(void *)p, bytes);
 }
 
 /* r[i][j] becomes r[j][i] */

@@ -117,6 +117,32 @@ static inline float v_hmax(vf x) {
     return _mm_cvtss_f32(s);
 }
 
+static inline vf v_max_bits(vf a, vf b) {
+    const __m512i larger = _mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b));
+    return _mm512_castsi512_ps(larger);
+}
+static inline float v_hmax_bits(vf x) {
+    return _mm_cvtss_f32(
+        _mm_castsi128_ps(_mm_cvtsi32_si128(_mm512_reduce_max_epi32(_mm512_castps_si512(x)))));
+}
+static inline vf v_difference(const int32_t *a, const int32_t *b) {
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_loadu_si512(a), _mm512_loadu_si512(b)));
+}
+static inline vf v_difference_n(const int32_t *a, const int32_t *b, int n) {
+    const vm first = v_first(n);
+    return _mm512_cvtepi32_ps(
+        _mm512_sub_epi32(_mm512_maskz_loadu_epi32(first, a), _mm512_maskz_loadu_epi32(first, b)));
+}
+/* Packing works within quarters, so fours of bytes are sorted. */
+static inline void v_store_bytes(uint8_t *p, const vf x[4], int zero) {
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i low = _mm512_packs_epi32(_mm512_cvtps_epi32(x[0]), _mm512_cvtps_epi32(x[1]));
+    const __m512i high = _mm512_packs_epi32(_mm512_cvtps_epi32(x[2]), _mm512_cvtps_epi32(x[3]));
+    __m512i bytes = _mm512_packs_epi16(low, high);
+    bytes = _mm512_add_epi8(bytes, _mm512_set1_epi8((char)zero));
+    _mm512_storeu_si512(p, _mm512_permutexvar_epi32(order, bytes));
+}
+
 /* 4x4 transposition inside the 128-bit quarters of four vectors, r[0..3] */
 static inline void v_transpose_quarters(vf *r) {
     const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(r[0], r[1]));

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The int8 tile of x86, written once for any vector and multiplier. Before it a level defines
+ *
+ *   vi, vi_zero, vi_load, vi_store, vi_add   a vector of W 32-bit integers
+ *   vi_repeat(p)                             the four bytes at p in every lane
+ *   vi_dot(sum, a, b)                        sum + the four products u8 x s8 of each lane
+ *   MR, NR, MAX, ZERO
+ *   SPLIT                                    most sums of an element: what hides vi_dot's latency
+ *
+ * A tile of MR x NR sums stays in registers for the whole of k. Each number of rows is a
+ * specialisation of one template; few rows split k over several sums, so that a sum's latency
+ * does not hold up the stream of B: integers may be added in any order.
+ */
+#include "kernels/unroll.h"
+
+enum {
+    V = NR / W,
+    GROUP = 4 * NR, /* bytes of one step of four in k */
+    AHEAD = 4096    /* bytes of B that are prefetched; a harmless look beyond its end */
+};
+
+typedef vi sums[MR][V];
+
+VO_INLINE void clear(const int M, sums sum) {
+    VO_UNROLL for (int i = 0; i < M; i++) {
+        VO_UNROLL for (int j = 0; j < V; j++) sum[i][j] = vi_zero();
+    }
+}
+
+/* sum += four steps of k; a: [M] rows of VO_INT8_K; b: [NR][4] */
+VO_INLINE void step(const int M, const uint8_t *a, const int8_t *b, sums sum) {
+    VO_UNROLL for (int i = 0; i < GROUP; i += 64)
+        _mm_prefetch((const char *)(uintptr_t)((uintptr_t)b + (uintptr_t)i + AHEAD), _MM_HINT_T0);
+    vi y[V];
+    VO_UNROLL for (int j = 0; j < V; j++) y[j] = vi_load(b + j * W * 4);
+    VO_UNROLL for (int i = 0; i < M; i++) {
+        const vi x = vi_repeat(a + i * VO_INT8_K);
+        VO_UNROLL for (int j = 0; j < V; j++) sum[i][j] = vi_dot(sum[i][j], x, y[j]);
+    }
+}
+
+VO_INLINE void add(const int M, sums sum, sums other) {
+    VO_UNROLL for (int i = 0; i < M; i++) {
+        VO_UNROLL for (int j = 0; j < V; j++) sum[i][j] = vi_add(sum[i][j], other[i][j]);
+    }
+}
+
+/* M rows, k over U sums each. */
+VO_INLINE void tile(const int M, const int U, int64_t k, const uint8_t *a, const int8_t *b,
+                    int32_t *c, int accumulate) {
+    sums sum, second, third, fourth;
+    clear(M, sum);
+    if (U > 1) clear(M, second);
+    if (U > 2) clear(M, third);
+    if (U > 2) clear(M, fourth);
+    for (int64_t k0 = 0; k0 < k; k0 += VO_INT8_K, a += MR * VO_INT8_K) {
+        for (int kk = 0; kk < VO_INT8_K; kk += 4 * U, b += U * GROUP) {
+            step(M, a + kk, b, sum);
+            if (U > 1) step(M, a + kk + 4, b + GROUP, second);
+            if (U > 2) step(M, a + kk + 8, b + 2 * GROUP, third);
+            if (U > 2) step(M, a + kk + 12, b + 3 * GROUP, fourth);
+        }
+    }
+    if (U > 2) add(M, third, fourth);
+    if (U > 2) add(M, sum, third);
+    if (U > 1) add(M, sum, second);
+    VO_UNROLL for (int i = 0; i < M; i++) {
+        VO_UNROLL for (int j = 0; j < V; j++) {
+            int32_t *to = c + i * NR + j * W;
+            vi_store(to, accumulate ? vi_add(sum[i][j], vi_load(to)) : sum[i][j]);
+        }
+    }
+}
+
+#define TILE_CASE(M, U)                                                                            \
+    case M:                                                                                        \
+        if (M <= MR) tile(M < MR ? M : MR, U < SPLIT ? U : SPLIT, k, a, b, c, accumulate);         \
+        break;
+
+static void gemm(int64_t k, const uint8_t *a, const int8_t *b, int32_t *c, int m, int accumulate) {
+    switch (m) {
+        TILE_CASE(1, 4)
+        TILE_CASE(2, 2)
+        TILE_CASE(3, 2)
+        TILE_CASE(4, 1)
+        TILE_CASE(5, 1)
+        TILE_CASE(6, 1)
+        TILE_CASE(7, 1)
+        TILE_CASE(8, 1)
+        TILE_CASE(9, 1)
+        TILE_CASE(10, 1)
+        TILE_CASE(11, 1)
+        TILE_CASE(12, 1)
+        TILE_CASE(13, 1)
+        TILE_CASE(14, 1)
+    default:
+        break;
+    }
+}
+
+static void pack_a(int64_t k, int m, const float *a, int64_t lda, uint8_t *packed, float *scales) {
+    int8_pack(MR, MAX, ZERO, k, m, a, lda, packed, scales);
+}
+
+static void to_floats(int64_t rows, int n, const int32_t *c, const float *scales,
+                      const float *columns, const int32_t *zero, float *y) {
+    int8_unpack(NR, rows, n, c, scales, columns, zero, y);
+}
+
+static void fill(vo_kernels *kernels) {
+    kernels->int8_pack_a = pack_a;
+    kernels->gemm_int8 = gemm;
+    kernels->int8_scale = to_floats;
+    kernels->mr_int8 = MR;
+    kernels->int8_max = MAX;
+    kernels->int8_zero = ZERO;
+}
