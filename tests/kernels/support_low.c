@@ -105,20 +105,18 @@ static bool bf16_element_near(const bf16_case *t, int i, int j, double got) {
     bool spoilt = false; /* a flushed denormal times an infinity is NaN, or is not */
     for (int64_t kk = 0; kk < t->depth; kk++) {
         const double x = (double)vo_bf16_to_f32(vo_f32_to_bf16(t->a[i * t->lda + kk]));
-        const double y = (double)vo_bf16_to_f32(b_at(t, kk, j));
+        const double y = (double)vo_bf16_to_f32(b_at(t, kk, j)), term = x * y;
         const bool tiny =
             fabs((double)t->a[i * t->lda + kk]) < (double)FLT_MIN || fabs(y) < (double)FLT_MIN;
-        sum += x * y;
-        size += fabs(x * y);
-        if (tiny && x * y != 0) {
-            flushed += fabs(x * y);
-            spoilt |= isinf(x * y);
-        }
+        sum += term;
+        if (isfinite(term)) size += fabs(term);
+        if (isfinite(term) && tiny) flushed += fabs(term);
+        spoilt |= isinf(term) && tiny;
     }
-    if (spoilt) return true;
-    /* Where the terms are finite and their sum may not be, any order may overflow on its way. */
-    if (!isinf(size) && size > (double)FLT_MAX * (1 - EPS * (double)t->padded)) return true;
-    if (isnan(sum) || isinf(sum)) return check_near(got, sum, 0);
+    /* Finite terms of such a size may overflow on their way, in an order of their own. */
+    const bool may_overflow = size > (double)FLT_MAX * (1 - EPS * (double)t->padded);
+    if (spoilt || (may_overflow && !isnan(sum))) return true;
+    if (!isfinite(sum)) return check_near(got, sum, 0);
     /* A term meets at most one rounding for each of the others, two for each block of AMX (the
      * two halves of its pairs, and C); a result below the normal numbers is flushed each time. */
     const double roundings = (double)(t->padded + 2 * (t->padded / VO_BF16_K) + 1);

@@ -17,6 +17,9 @@ void vo_kernels_init_x86(vo_kernels *kernels, uint32_t flags) {
     kernels->attn_queries = VO_AVX2_NR;
     kernels->attend_block = vo_avx2_attend_block;
     kernels->attend_cached = vo_avx2_attend_cached;
+    kernels->mr_bf16 = VO_AVX2_MR;
+    kernels->bf16_pack_a = vo_avx2_bf16_pack_a;
+    kernels->gemm_bf16 = vo_avx2_gemm_bf16;
     vo_int8_init_avx2(kernels);
     if (flags & VO_CPU_AVX_VNNI) vo_int8_init_avxvnni(kernels);
     if (!(flags & VO_CPU_AVX512)) return;
@@ -31,7 +34,21 @@ void vo_kernels_init_x86(vo_kernels *kernels, uint32_t flags) {
     kernels->attn_queries = VO_AVX512_NR;
     kernels->attend_block = vo_avx512_attend_block;
     kernels->attend_cached = vo_avx512_attend_cached;
+    kernels->mr_bf16 = VO_AVX512_MR;
+    kernels->bf16_pack_a = vo_avx512_bf16_pack_a;
+    kernels->gemm_bf16 = vo_avx512_gemm_bf16;
     vo_int8_init_avx512(kernels);
+    if (flags & VO_CPU_AVX512_BF16) {
+        kernels->bf16_pack_a = vo_avx512bf16_bf16_pack_a;
+        kernels->gemm_bf16 = vo_avx512bf16_gemm_bf16;
+    }
     if (!(flags & VO_CPU_AVX512_VNNI)) return;
     vo_int8_init_vnni(kernels);
+    if (!(flags & VO_CPU_AMX) || !(flags & VO_CPU_AVX512_BF16)) return;
+    kernels->tiles_begin = vo_amx_tiles_begin;
+    kernels->tiles_end = vo_amx_tiles_end;
+    kernels->mr_bf16 = VO_AMX_MR;
+    kernels->bf16_pack_a = vo_amx_bf16_pack_a;
+    kernels->gemm_bf16 = vo_amx_gemm_bf16;
+    vo_int8_init_amx(kernels);
 }
