@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The register tiles must stay in registers: disassembles object files and fails when an innermost
-loop that multiplies and adds vectors stores a vector to the stack, or reads one back from it.
+loop that multiplies and adds vectors stores a vector to the stack, or reads one back from it. A
+kernel may keep a block of A there to broadcast single values from: in such a function only reads of
+whole vectors count.
 
     spills.py [--list] OBJECT...      --list also prints every loop that was looked at
 """
@@ -15,13 +17,17 @@ LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)\s*(.*)$")
 TARGET = re.compile(r"\b([0-9a-f]+) <")
 X86 = {
     "jump": re.compile(r"^j[a-z]+$"),
-    "fma": re.compile(r"^vfn?m(?:add|sub)|^vp?dp"),
+    "fma": re.compile(r"^vfn?m(?:add|sub)|^vp?dp|^vpmadd|^tdp"),
+    "store": re.compile(r"^vmov.*%[yz]mm\d+,[^,]*\("),
+    "broadcast": re.compile(r"^vp?broadcast|\{1to"),
     "stack": re.compile(r"\((?:%rsp|%rbp)[,)]"),
     "vector": re.compile(r"%[yz]mm"),
 }
 ARM = {
     "jump": re.compile(r"^(?:b|b\.[a-z]+|cbn?z|tbn?z)$"),
     "fma": re.compile(r"^fml[as]|^[su]dot|^[su]mmla|^bfm"),
+    "store": re.compile(r"^st"),
+    "broadcast": re.compile(r"^ld[0-9]r|^ldr\s+s"),
     "stack": re.compile(r"\[sp\b"),
     "vector": re.compile(r"\b[qv][0-9]+\b"),
 }
@@ -57,7 +63,22 @@ def innermost_loops(rules, code):
 
 def has_frame(code):
     """Whether %rbp points into the stack and is not just one more register."""
-    return any(m in ("mov", "lea") and "%rsp" in o and o.endswith("%rbp") for _, m, o in code)
+    return any(m == "mov" and o == "%rsp,%rbp" or m == "lea" and o.endswith("(%rsp),%rbp")
+               for _, m, o in code)
+
+
+def find_spills(rules, frame, function, body):
+    """The instructions of a loop's body that move vectors to or from the stack."""
+    def on_stack(line):
+        return (rules["stack"].search(line[2]) and rules["vector"].search(line[2])
+                and (frame or "(%rbp" not in line[2]))
+
+    def broadcasts(line):
+        return rules["broadcast"].search(f"{line[1]} {line[2]}")
+
+    has_buffer = any(on_stack(line) and broadcasts(line) for line in function)
+    return [line for line in body if on_stack(line) and not broadcasts(line)
+            and not (has_buffer and rules["store"].search(f"{line[1]} {line[2]}"))]
 
 
 def main():
@@ -74,9 +95,7 @@ def main():
                 if products < LEAST:
                     continue
                 checked += 1
-                spills = [line for line in body
-                          if rules["stack"].search(line[2]) and rules["vector"].search(line[2])
-                          and (frame or "(%rbp" not in line[2])]
+                spills = find_spills(rules, frame, code, body)
                 problems += bool(spills)
                 short = path.rsplit("/", 1)[-1]
                 if spills or listing:

@@ -23,6 +23,13 @@ enum {
     AHEAD = 4096 /* bytes of B that are prefetched; a harmless look beyond its end */
 };
 
+/* p, but the compiler does not know: else it loads B once for two steps and runs out of registers
+ */
+VO_INLINE const uint16_t *same(const uint16_t *p) {
+    __asm__("" : "+r"(p));
+    return p;
+}
+
 /* One step of k: x holds that step of row i at i * PAIRS. */
 VO_INLINE void step(const int M, const float *x, const vf y[V], vf sum[MR][V]) {
     VO_UNROLL for (int i = 0; i < M; i++) {
@@ -49,7 +56,7 @@ VO_INLINE void tile(const int M, int64_t k, const uint16_t *a, const uint16_t *b
                 prefetch((const char *)((uintptr_t)b + (uintptr_t)i + AHEAD));
             VO_UNROLL for (int j = 0; j < V; j++) y[j] = widen_even(b + 2 * j * VF_LANES);
             step(M, even + pair, y, sum);
-            VO_UNROLL for (int j = 0; j < V; j++) y[j] = widen_odd(b + 2 * j * VF_LANES);
+            VO_UNROLL for (int j = 0; j < V; j++) y[j] = widen_odd(same(b) + 2 * j * VF_LANES);
             step(M, odd + pair, y, sum);
         }
     }

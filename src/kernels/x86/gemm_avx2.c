@@ -148,7 +148,7 @@ VO_INLINE void skinny(const bool half, int64_t k, int64_t panels, const float *a
     switch (m) {
         STRIP_CASE(1, 4)
         STRIP_CASE(2, 2)
-        STRIP_CASE(3, 2)
+        STRIP_CASE(3, half ? 1 : 2) /* widening takes a register more */
         STRIP_CASE(4, 1)
         STRIP_CASE(5, 1)
         STRIP_CASE(6, 1)

@@ -4,7 +4,7 @@
  * adds to 16x16 floats. 32 rows by 32 columns are four tiles of sums, two of A and two of B; a step
  * of VO_BF16_K is four products for four loads. Up to 16 rows take half the work.
  */
-#if !defined(__AMX_BF16__) || !defined(__AVX512BF16__)
+#if !defined(__AVX512BF16__)
 #error "this file must be built with the flags of AMX and AVX512_BF16"
 #endif
 

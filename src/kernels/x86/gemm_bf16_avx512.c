@@ -14,9 +14,9 @@ enum { MR = VO_AVX512_MR, NR = VO_AVX512_NR };
 static inline vf widen_even(const uint16_t *p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
 }
+/* The mask of a load leaves all vector registers to the tile. */
 static inline vf widen_odd(const uint16_t *p) {
-    const __m512i upper = _mm512_set1_epi32((int)0xffff0000);
-    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), upper));
+    return _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(0xaaaaaaaa, p));
 }
 
 static inline void prefetch(const char *p) {
