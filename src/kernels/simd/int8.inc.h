@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What surrounds an int8 product, written once for any vector (include a vec_*.h first): rows of A
- * become bytes, sums become floats. Every level packs A as [k/VO_INT8_K][mr][VO_INT8_K], so that a
- * row stays a run of bytes: products that want four bytes of a row take them from there as cheaply
- * as from interleaved ones, and nothing is transposed.
+ * What surrounds an int8 product, written once for any vector: rows of A become bytes, sums become
+ * floats. Include a vec_*.h first, and define MR, NR, MAX and ZERO: mr_int8, nr, int8_max,
+ * int8_zero.
+ *
+ * Every level packs A as [k/VO_INT8_K][MR][VO_INT8_K], so that a row stays a run of bytes: products
+ * that want four bytes of a row take them from there as cheaply as from interleaved ones, and
+ * nothing is transposed.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -24,51 +27,63 @@ static inline float largest_of(int64_t n, const float *x) {
     return v_hmax_bits(v_max_bits(v_max_bits(most[0], most[1]), v_max_bits(most[2], most[3])));
 }
 
-/* Row x in blocks of VO_INT8_K bytes that begin `stride` bytes apart, the last one filled with
- * zeros; returns its scale. */
-static inline float int8_pack_row(int64_t k, const float *x, int max, int zero, int64_t stride,
-                                  uint8_t *packed) {
-    enum { STEP = 4 * VF_LANES };
-    const float largest = largest_of(k, x);
-    const bool tiny = largest < VO_INT8_TINY;
-    const vf inverse = v_set(tiny ? 0.0f : (float)max / largest);
-    for (int64_t k0 = 0; k0 < k; k0 += VO_INT8_K, packed += stride) {
-        for (int at = 0; at < VO_INT8_K; at += STEP) {
+/* x * inverse as bytes, the last block filled with zeros; packed: one row of every block */
+static inline void pack_row(int64_t k, const float *x, float inverse, uint8_t *packed) {
+    enum { STEP_FLOATS = 4 * VF_LANES };
+    const vf factor = v_set(inverse);
+    for (int64_t k0 = 0; k0 < k; k0 += VO_INT8_K, packed += MR * VO_INT8_K) {
+        for (int at = 0; at < VO_INT8_K; at += STEP_FLOATS) {
             const int64_t rest = k - k0 - at;
             vf q[4];
             for (int j = 0; j < 4; j++) {
                 const float *from = x + k0 + at + j * VF_LANES;
-                q[j] = rest >= STEP ? v_load(from) : load_most(from, rest - j * VF_LANES);
-                q[j] = v_mul(q[j], inverse);
+                q[j] = rest >= STEP_FLOATS ? v_load(from) : load_most(from, rest - j * VF_LANES);
+                q[j] = v_mul(q[j], factor);
             }
-            v_store_bytes(packed + at, q, zero);
+            v_store_bytes(packed + at, q, ZERO);
         }
     }
-    return tiny ? 0.0f : largest / (float)max;
 }
 
-static inline void int8_pack(int mr, int max, int zero, int64_t k, int m, const float *a,
-                             int64_t lda, uint8_t *packed, float *scales) {
-    const int64_t stride = (int64_t)mr * VO_INT8_K;
-    for (int i = 0; i < m; i++)
-        scales[i] = int8_pack_row(k, a + i * lda, max, zero, stride, packed + i * VO_INT8_K);
-    for (int i = m; i < mr; i++) scales[i] = 0.0f;
-    for (int64_t k0 = 0; m < mr && k0 < k; k0 += VO_INT8_K, packed += stride)
-        memset(packed + m * VO_INT8_K, zero, (size_t)(mr - m) * VO_INT8_K);
+static void pack_a(int64_t k, int m, const float *a, int64_t lda, uint8_t *packed, float *scales) {
+    /* One row ahead, so that the quotient is there when its row is packed. */
+    float largest = largest_of(k, a);
+    for (int i = 0; i < m; i++) {
+        const bool tiny = largest < VO_INT8_TINY;
+        const float inverse = tiny ? 0.0f : (float)MAX / largest;
+        scales[i] = tiny ? 0.0f : largest / (float)MAX;
+        if (i + 1 < m) largest = largest_of(k, a + (i + 1) * lda);
+        pack_row(k, a + i * lda, inverse, packed + i * VO_INT8_K);
+    }
+    for (int i = m; i < MR; i++) scales[i] = 0.0f;
+    for (int64_t k0 = 0; m < MR && k0 < k; k0 += VO_INT8_K, packed += MR * VO_INT8_K)
+        memset(packed + m * VO_INT8_K, ZERO, (size_t)(MR - m) * VO_INT8_K);
 }
 
-static inline void int8_unpack(int nr, int64_t rows, int n, const int32_t *c, const float *scales,
-                               const float *columns, const int32_t *zero, float *y) {
+static void scale(int64_t rows, int n, const int32_t *c, const float *scales, const float *columns,
+                  const int32_t *zero, float *y) {
     for (int j = 0; j < n; j += VF_LANES) {
         const int rest = n - j < VF_LANES ? n - j : VF_LANES;
         const vf column = load_most(columns + j, rest);
         for (int64_t i = 0; i < rows; i++) {
-            const int64_t at = i * nr + j;
-            const vf scale = v_mul(v_set(scales[i]), column);
+            const int64_t at = i * NR + j;
+            const vf both = v_mul(v_set(scales[i]), column);
             if (rest == VF_LANES)
-                v_store(y + at, v_mul(v_difference(c + at, zero + j), scale));
+                v_store(y + at, v_mul(v_difference(c + at, zero + j), both));
             else
-                v_store_n(y + at, v_mul(v_difference_n(c + at, zero + j, rest), scale), rest);
+                v_store_n(y + at, v_mul(v_difference_n(c + at, zero + j, rest), both), rest);
         }
     }
+}
+
+/* The entries of a level whose product is gemm. */
+static void int8_fill(vo_kernels *kernels,
+                      void (*gemm)(int64_t k, const uint8_t *a, const int8_t *b, int32_t *c, int m,
+                                   int accumulate)) {
+    kernels->int8_pack_a = pack_a;
+    kernels->gemm_int8 = gemm;
+    kernels->int8_scale = scale;
+    kernels->mr_int8 = MR;
+    kernels->int8_max = MAX;
+    kernels->int8_zero = ZERO;
 }

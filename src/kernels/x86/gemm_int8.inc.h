@@ -5,7 +5,7 @@
  *   vi, vi_zero, vi_load, vi_store, vi_add   a vector of W 32-bit integers
  *   vi_repeat(p)                             the four bytes at p in every lane
  *   vi_dot(sum, a, b)                        sum + the four products u8 x s8 of each lane
- *   MR, NR, MAX, ZERO
+ *   MR, NR                                   rows and columns of a tile
  *   SPLIT                                    most sums of an element: what hides vi_dot's latency
  *
  * A tile of MR x NR sums stays in registers for the whole of k. Each number of rows is a
@@ -31,7 +31,7 @@ VO_INLINE void clear(const int M, sums sum) {
 /* sum += four steps of k; a: [M] rows of VO_INT8_K; b: [NR][4] */
 VO_INLINE void step(const int M, const uint8_t *a, const int8_t *b, sums sum) {
     VO_UNROLL for (int i = 0; i < GROUP; i += 64)
-        _mm_prefetch((const char *)(uintptr_t)((uintptr_t)b + (uintptr_t)i + AHEAD), _MM_HINT_T0);
+        _mm_prefetch((const char *)((uintptr_t)b + (uintptr_t)i + AHEAD), _MM_HINT_T0);
     vi y[V];
     VO_UNROLL for (int j = 0; j < V; j++) y[j] = vi_load(b + j * W * 4);
     VO_UNROLL for (int i = 0; i < M; i++) {
@@ -97,22 +97,4 @@ static void gemm(int64_t k, const uint8_t *a, const int8_t *b, int32_t *c, int m
     default:
         break;
     }
-}
-
-static void pack_a(int64_t k, int m, const float *a, int64_t lda, uint8_t *packed, float *scales) {
-    int8_pack(MR, MAX, ZERO, k, m, a, lda, packed, scales);
-}
-
-static void to_floats(int64_t rows, int n, const int32_t *c, const float *scales,
-                      const float *columns, const int32_t *zero, float *y) {
-    int8_unpack(NR, rows, n, c, scales, columns, zero, y);
-}
-
-static void fill(vo_kernels *kernels) {
-    kernels->int8_pack_a = pack_a;
-    kernels->gemm_int8 = gemm;
-    kernels->int8_scale = to_floats;
-    kernels->mr_int8 = MR;
-    kernels->int8_max = MAX;
-    kernels->int8_zero = ZERO;
 }

@@ -7,23 +7,26 @@
  */
 #include <immintrin.h>
 
+#include "kernels/unroll.h"
 #include "kernels/x86/vec_avx512.h"
 #include "kernels/x86/x86.h"
 
-#include "kernels/simd/int8.inc.h"
-#include "kernels/unroll.h"
-
 enum {
-    MR = 32,
+    MR = VO_AMX_MR,
     NR = VO_AVX512_NR,
     MAX = 127,
     ZERO = 128,
     HALF = 16,             /* rows and columns of a tile of sums */
     STEP = VO_INT8_K * NR, /* bytes of B in one step */
+    ROW_A = VO_INT8_K,     /* bytes from row to row: A as it is packed, */
+    ROW_B = 4 * NR,        /* B by fours of k, */
+    ROW_C = 4 * NR,        /* and sums */
     AHEAD = 4096           /* bytes of B that are prefetched; a harmless look beyond its end */
 };
 
-/* The tiles: sums [rows][columns], A [rows], B [columns]. */
+#include "kernels/simd/int8.inc.h"
+
+/* The tiles: sums [rows][columns], A [rows], B [columns]. The compilers want them as digits. */
 #define C00 0
 #define C01 1
 #define C10 2
@@ -35,12 +38,11 @@ enum {
 
 VO_INLINE void tiles(const bool whole, int64_t k, const uint8_t *a, const int8_t *b, int32_t *c,
                      int accumulate) {
-    const int row_c = NR * 4, row_b = NR * 4; /* bytes; B has one row per four steps of k */
     if (accumulate) {
-        _tile_loadd(C00, c, row_c);
-        _tile_loadd(C01, c + HALF, row_c);
-        if (whole) _tile_loadd(C10, c + HALF * NR, row_c);
-        if (whole) _tile_loadd(C11, c + HALF * NR + HALF, row_c);
+        _tile_loadd(C00, c, ROW_C);
+        _tile_loadd(C01, c + HALF, ROW_C);
+        if (whole) _tile_loadd(C10, c + HALF * NR, ROW_C);
+        if (whole) _tile_loadd(C11, c + HALF * NR + HALF, ROW_C);
     } else {
         _tile_zero(C00);
         _tile_zero(C01);
@@ -48,22 +50,25 @@ VO_INLINE void tiles(const bool whole, int64_t k, const uint8_t *a, const int8_t
         if (whole) _tile_zero(C11);
     }
     for (int64_t k0 = 0; k0 < k; k0 += VO_INT8_K, a += MR * VO_INT8_K, b += STEP) {
-        VO_UNROLL for (int i = 0; i < STEP; i += 64) _mm_prefetch(
-            (const char *)(uintptr_t)((uintptr_t)b + (uintptr_t)i + AHEAD), _MM_HINT_T0);
-        _tile_loadd(A0, a, VO_INT8_K);
-        _tile_loadd(B0, b, row_b);
-        _tile_loadd(B1, b + HALF * 4, row_b);
+        /* Few rows take B as fast as memory gives it; more are busy with products. */
+        if (!whole) {
+            VO_UNROLL for (int i = 0; i < STEP; i += 64)
+                _mm_prefetch((const char *)((uintptr_t)b + (uintptr_t)i + AHEAD), _MM_HINT_T0);
+        }
+        _tile_loadd(A0, a, ROW_A);
+        _tile_loadd(B0, b, ROW_B);
+        _tile_loadd(B1, b + HALF * 4, ROW_B);
         _tile_dpbusd(C00, A0, B0);
         _tile_dpbusd(C01, A0, B1);
         if (!whole) continue;
-        _tile_loadd(A1, a + HALF * VO_INT8_K, VO_INT8_K);
+        _tile_loadd(A1, a + HALF * VO_INT8_K, ROW_A);
         _tile_dpbusd(C10, A1, B0);
         _tile_dpbusd(C11, A1, B1);
     }
-    _tile_stored(C00, c, row_c);
-    _tile_stored(C01, c + HALF, row_c);
-    if (whole) _tile_stored(C10, c + HALF * NR, row_c);
-    if (whole) _tile_stored(C11, c + HALF * NR + HALF, row_c);
+    _tile_stored(C00, c, ROW_C);
+    _tile_stored(C01, c + HALF, ROW_C);
+    if (whole) _tile_stored(C10, c + HALF * NR, ROW_C);
+    if (whole) _tile_stored(C11, c + HALF * NR + HALF, ROW_C);
 }
 
 static void gemm(int64_t k, const uint8_t *a, const int8_t *b, int32_t *c, int m, int accumulate) {
@@ -73,14 +78,6 @@ static void gemm(int64_t k, const uint8_t *a, const int8_t *b, int32_t *c, int m
         tiles(false, k, a, b, c, accumulate);
 }
 
-static void pack_a(int64_t k, int m, const float *a, int64_t lda, uint8_t *packed, float *scales) {
-    int8_pack(MR, MAX, ZERO, k, m, a, lda, packed, scales);
-}
-
 void vo_int8_init_amx(vo_kernels *kernels) {
-    kernels->int8_pack_a = pack_a;
-    kernels->gemm_int8 = gemm;
-    kernels->mr_int8 = MR;
-    kernels->int8_max = MAX;
-    kernels->int8_zero = ZERO;
+    int8_fill(kernels, gemm);
 }

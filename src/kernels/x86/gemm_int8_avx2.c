@@ -9,10 +9,9 @@
 #include "kernels/x86/vec_avx2.h"
 #include "kernels/x86/x86.h"
 
-#include "kernels/simd/int8.inc.h"
-
 enum { MR = 5, NR = VO_AVX2_NR, W = 8, MAX = 63, ZERO = 64, SPLIT = 1 };
 
+#include "kernels/simd/int8.inc.h"
 #include "kernels/x86/vec_int_avx2.h"
 
 static inline vi vi_dot(vi sum, vi a, vi b) {
@@ -25,5 +24,5 @@ static inline vi vi_dot(vi sum, vi a, vi b) {
 #include "kernels/x86/gemm_int8.inc.h"
 
 void vo_int8_init_avx2(vo_kernels *kernels) {
-    fill(kernels);
+    int8_fill(kernels, gemm);
 }

@@ -7,11 +7,10 @@
 #include "kernels/x86/vec_avx512.h"
 #include "kernels/x86/x86.h"
 
-#include "kernels/simd/int8.inc.h"
-
 /* 24 sums, 2 of B, 1 of A, the ones; the rest is for products on their way. */
 enum { MR = 12, NR = VO_AVX512_NR, W = 16, MAX = 63, ZERO = 64, SPLIT = 1 };
 
+#include "kernels/simd/int8.inc.h"
 #include "kernels/x86/vec_int_avx512.h"
 
 static inline vi vi_dot(vi sum, vi a, vi b) {
@@ -24,5 +23,5 @@ static inline vi vi_dot(vi sum, vi a, vi b) {
 #include "kernels/x86/gemm_int8.inc.h"
 
 void vo_int8_init_avx512(vo_kernels *kernels) {
-    fill(kernels);
+    int8_fill(kernels, gemm);
 }

@@ -8,10 +8,9 @@
 #include "kernels/x86/vec_avx2.h"
 #include "kernels/x86/x86.h"
 
-#include "kernels/simd/int8.inc.h"
-
 enum { MR = 6, NR = VO_AVX2_NR, W = 8, MAX = 127, ZERO = 128, SPLIT = 4 };
 
+#include "kernels/simd/int8.inc.h"
 #include "kernels/x86/vec_int_avx2.h"
 
 /* Not the intrinsic: around it gcc 12 keeps the sums in memory. */
@@ -23,5 +22,5 @@ static inline vi vi_dot(vi sum, vi a, vi b) {
 #include "kernels/x86/gemm_int8.inc.h"
 
 void vo_int8_init_avxvnni(vo_kernels *kernels) {
-    fill(kernels);
+    int8_fill(kernels, gemm);
 }

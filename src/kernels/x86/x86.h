@@ -28,7 +28,7 @@ enum {
 void vo_simd_init_avx2(vo_kernels *kernels);
 void vo_simd_init_avx512(vo_kernels *kernels);
 
-/* int8: each overrides its kernels and their sizes. AMX takes int8_scale from the level below. */
+/* int8: each overrides its kernels and their sizes. */
 void vo_int8_init_avx2(vo_kernels *kernels);
 void vo_int8_init_avxvnni(vo_kernels *kernels);
 void vo_int8_init_avx512(vo_kernels *kernels);
