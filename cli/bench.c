@@ -75,7 +75,9 @@ static int run(const verb *v, int argc, char **argv) {
     int status = options_parse(v, argc, argv, &s, operands, &n);
     free(operands);
     report_configure(s.speech.quiet, false);
-    if (status < 0) status = speech_open(v, &s.speech, MOST_ROWS, &open);
+    vocis_session_params session = vocis_session_default_params();
+    session.max_sequences = MOST_ROWS;
+    if (status < 0) status = speech_open(v, &s.speech, session, &open);
     if (status >= 0) return status;
     const char *model = speech_model_name(&s.speech);
     if (vocis_session_benchmark(open.session, s.runs, &b, &err) != VOCIS_OK)

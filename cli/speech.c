@@ -19,10 +19,12 @@ vocis_model_params speech_model_params(const speech_options *o) {
     p.cache_dir = o->cache_dir;
     p.offline = o->offline;
     p.progress = progress_download;
+    p.compute = o->compute;
     return p;
 }
 
-int speech_sequences(vocis_transcribe_params *p) {
+/* Most sequences of one window; what the temperatures never use is set to 1. */
+static int sequences(vocis_transcribe_params *p) {
     bool samples =
         p->temperature > 0 || (p->temperature_increment > 0 && p->temperature_increment <= 1.0f);
     if (!samples) p->best_of = 1;
@@ -30,15 +32,24 @@ int speech_sequences(vocis_transcribe_params *p) {
     return p->beam_size > p->best_of ? p->beam_size : p->best_of;
 }
 
-int speech_open(const verb *v, const speech_options *o, int max_sequences, speech *s) {
+vocis_session_params speech_session_params(const speech_options *o, vocis_transcribe_params *p) {
+    enum { BATCH = 8 };
+    vocis_session_params session = vocis_session_default_params();
+    session.max_sequences = sequences(p);
+    if (o->chunking && strcmp(o->chunking, "vad") == 0) {
+        p->chunking = VOCIS_CHUNK_SPEECH;
+        session.max_windows = o->batch_size ? o->batch_size : BATCH;
+    }
+    return session;
+}
+
+int speech_open(const verb *v, const speech_options *o, vocis_session_params session, speech *s) {
     vocis_error err = {0};
     vocis_engine_params engine = vocis_engine_default_params();
-    vocis_session_params session = vocis_session_default_params();
     *s = (speech){0};
     engine.threads = o->threads;
     engine.cpu = o->cpu;
     engine.log = report_log;
-    session.max_sequences = max_sequences;
     vocis_status status = vocis_engine_create(engine, &s->engine, &err);
     if (status == VOCIS_ERR_ARGUMENT) return usage_error(v, "%s", err.message);
     if (status == VOCIS_OK)
@@ -47,8 +58,9 @@ int speech_open(const verb *v, const speech_options *o, int max_sequences, speec
     if (status == VOCIS_OK) status = vocis_session_create(s->model, session, &s->session, &err);
     progress_clear();
     if (status == VOCIS_OK) {
-        report_note("model %s, %d threads, %s", speech_model_name(o),
-                    vocis_engine_threads(s->engine), vocis_engine_cpu(s->engine));
+        report_note("model %s in %s, %d threads, %s", speech_model_name(o),
+                    vocis_model_compute(s->model), vocis_engine_threads(s->engine),
+                    vocis_engine_cpu(s->engine));
         return -1;
     }
     speech_close(s);

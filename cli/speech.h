@@ -10,9 +10,10 @@
 #include "vocis.h"
 
 typedef struct speech_options {
-    const char *model, *cache_dir, *cpu;
+    const char *model, *cache_dir, *cpu, *compute;
+    const char *chunking;
     bool offline, quiet;
-    int threads;
+    int threads, batch_size;
 } speech_options;
 
 /* For a settings type T with a member `speech`. */
@@ -46,10 +47,32 @@ typedef struct speech_options {
      .help = "threads that compute; 0: one per usable core (0)",                                   \
      .at = offsetof(T, speech.threads),                                                            \
      .max = 256},                                                                                  \
+        {.kind = OPTION_CHOICE,                                                                    \
+         .name = "compute",                                                                        \
+         .argument = "TYPE",                                                                       \
+         .help = "arithmetic: f32 (exact to the reference), bf16, int8; auto: bf16 where the "     \
+                 "processor multiplies it, else f32 (auto)",                                       \
+         .at = offsetof(T, speech.compute),                                                        \
+         .choices = "auto f32 bf16 int8"},                                                         \
     {                                                                                              \
         .kind = OPTION_TEXT, .name = "cpu", .argument = "LEVEL",                                   \
-        .help = "highest instruction set to use, as c, avx2, avx512, neon (all there is)",         \
+        .help = "highest instruction set to use, as c, avx2, avx512, vnni, bf16, amx, neon (all "  \
+                "there is)",                                                                       \
         .at = offsetof(T, speech.cpu)                                                              \
+    }
+#define CHUNKING_OPTIONS(T)                                                                        \
+    {.kind = OPTION_CHOICE,                                                                        \
+     .name = "chunking",                                                                           \
+     .argument = "HOW",                                                                            \
+     .help = "sequential: a window of 30 s slides over the input, and what was said conditions "   \
+             "what follows; vad: cut at pauses into stretches that are decoded side by side "      \
+             "(sequential)",                                                                       \
+     .at = offsetof(T, speech.chunking),                                                           \
+     .choices = "sequential vad"},                                                                 \
+    {                                                                                              \
+        .kind = OPTION_INT, .name = "batch-size", .argument = "N",                                 \
+        .help = "windows decoded side by side with --chunking vad (8)",                            \
+        .at = offsetof(T, speech.batch_size), .min = 1, .max = 256                                 \
     }
 #define QUIET_OPTION(T)                                                                            \
     {                                                                                              \
@@ -64,16 +87,16 @@ typedef struct speech {
     vocis_session *session;
 } speech;
 
-/* Opens everything for up to max_sequences beams or samples. Returns -1, else the exit status;
- * what is wrong was said. */
-int speech_open(const verb *v, const speech_options *options, int max_sequences, speech *s);
+/* The session that these settings need; params gets what the options say. */
+vocis_session_params speech_session_params(const speech_options *options,
+                                           vocis_transcribe_params *params);
+/* Opens everything. Returns -1, else the exit status; what is wrong was said. */
+int speech_open(const verb *v, const speech_options *options, vocis_session_params session,
+                speech *s);
 void speech_close(speech *s);
 /* The model that will be opened. */
 const char *speech_model_name(const speech_options *options);
 vocis_model_params speech_model_params(const speech_options *options);
-
-/* Rows that these parameters need; beams and samples that no temperature uses are set to 1. */
-int speech_sequences(vocis_transcribe_params *params);
 
 /* One input: a path, or "-" for standard input. On failure err says why. */
 vocis_status speech_load(const char *path, vocis_audio_params params, vocis_audio *audio,

@@ -61,6 +61,7 @@ static const option options[] = {
     {OPTION_BOOL, "without-timestamps", 0, NULL, "decode without times (False)",
      AT(params.without_timestamps)},
     {OPTION_GROUP, .help = "Decoding"},
+    CHUNKING_OPTIONS(settings),
     {OPTION_INT, "beam-size", 'b', "N", "beams at temperature 0; 1 is greedy (5)",
      AT(params.beam_size), .min = 1, .max = 64, .optional = true, .none = 1},
     {OPTION_INT, "best-of", 0, "N", "samples at temperatures above 0 (5)", AT(params.best_of),
@@ -385,7 +386,9 @@ static int run(const verb *v, int argc, char **argv) {
     int status = options_parse(v, argc, argv, s, j->inputs, &j->n_inputs);
     report_configure(s->speech.quiet, s->json_errors);
     if (status < 0) status = check_settings(j);
-    if (status < 0) status = speech_open(v, &s->speech, speech_sequences(&s->params), &j->speech);
+    if (status < 0)
+        status =
+            speech_open(v, &s->speech, speech_session_params(&s->speech, &s->params), &j->speech);
     if (status < 0 && s->output_dir && !make_folders(s->output_dir)) status = EXIT_FAILED;
     if (status < 0) {
         if (s->output_dir) j->stems = names_of_documents(j->inputs, j->n_inputs);

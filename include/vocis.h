@@ -118,9 +118,13 @@ VOCIS_API vocis_memory vocis_memory_get(void);
 /* Download progress; total is 0 while unknown. Return false to stop: what is there is kept. */
 typedef bool (*vocis_download_fn)(void *user, const char *file, int64_t done, int64_t total);
 
+/* Arithmetic: "f32" is exact to the reference; "bf16" rounds weights and activations to bf16, sums
+ * in f32; "int8" quantises weights by rows and activations by tokens, sums exactly, and leaves the
+ * rest at bf16 or f32; "auto" is bf16 where the processor multiplies it, else f32. */
 typedef struct vocis_model_params {
     const char *cache_dir; /* NULL: $VOCIS_CACHE, else $XDG_CACHE_HOME/vocis, else ~/.cache/vocis */
     bool offline;          /* never download */
+    const char *compute;   /* arithmetic of the products; see below. NULL: "auto" */
     vocis_download_fn progress;
     void *progress_user;
 } vocis_model_params;
@@ -136,6 +140,8 @@ VOCIS_API vocis_status vocis_model_open(vocis_engine *engine, const char *name,
                                         vocis_model_params params, vocis_model **model,
                                         vocis_error *err);
 VOCIS_API void vocis_model_destroy(vocis_model *model);
+/* The arithmetic that "auto" became: "f32", "bf16", "int8". */
+VOCIS_API const char *vocis_model_compute(const vocis_model *model);
 
 /* Facts of a model file as a JSON object (sizes, layout, dtypes, tensors when `tensors`), without
  * loading it. *json is fresh memory: vocis_free. */
@@ -162,7 +168,8 @@ VOCIS_API int vocis_language_find(const char *name);
 /* ---- sessions -------------------------------------------------------------------------------- */
 
 typedef struct vocis_session_params {
-    int max_sequences; /* most beams or samples per window: bounds the memory of caches */
+    int max_sequences; /* most beams or samples per window: bounds the memory of caches. 5 */
+    int max_windows;   /* most windows decoded side by side; 0 and 1: one after the other. 1 */
 } vocis_session_params;
 VOCIS_API vocis_session_params vocis_session_default_params(void);
 VOCIS_API vocis_status vocis_session_create(vocis_model *model, vocis_session_params params,
@@ -194,7 +201,13 @@ typedef bool (*vocis_abort_fn)(void *user);
 /* Something about the input that did not stop the work, one sentence. */
 typedef void (*vocis_warning_fn)(void *user, const char *sentence);
 
-/* Names and meaning are those of openai-whisper's transcribe(). */
+/* How the input is cut. SEQUENTIAL is the reference's way: a window slides over the input, and text
+ * conditions what follows. SPEECH cuts at pauses found by voice activity detection into stretches
+ * of at most 30 s that know nothing of each other; as many as the session has windows are decoded
+ * side by side, with the same result as one by one. */
+typedef enum vocis_chunking { VOCIS_CHUNK_SEQUENTIAL, VOCIS_CHUNK_SPEECH } vocis_chunking;
+
+/* Names and meaning are those of openai-whisper's transcribe(), but for chunking. */
 typedef struct vocis_transcribe_params {
     const char *language; /* code or name; NULL: detect from the first 30 s */
     vocis_task task;
@@ -217,8 +230,9 @@ typedef struct vocis_transcribe_params {
     float max_initial_timestamp;   /* seconds; 1.0 */
     const double *clip_timestamps; /* start, end, start, end ... in seconds; NULL: all */
     int n_clip_timestamps;
-    int max_tokens; /* most tokens per window; 0: half the text context (224) */
-    uint64_t seed;  /* for sampling: 0 */
+    vocis_chunking chunking; /* VOCIS_CHUNK_SEQUENTIAL; SPEECH goes with no clip timestamps */
+    int max_tokens;          /* most tokens per window; 0: half the text context (224) */
+    uint64_t seed;           /* for sampling: 0 */
     vocis_segment_fn on_segment;
     vocis_progress_fn on_progress;
     vocis_abort_fn on_abort;
@@ -290,7 +304,7 @@ VOCIS_API double vocis_result_duration(const vocis_result *result); /* seconds o
 
 /* Where the time went, in seconds, and counts. */
 typedef struct vocis_timings {
-    double total, mel, encode, decode;
+    double total, mel, cut, encode, decode;
     int windows, fallbacks, steps, tokens;
 } vocis_timings;
 VOCIS_API vocis_timings vocis_result_timings(const vocis_result *result);

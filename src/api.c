@@ -132,13 +132,17 @@ vocis_status vocis_model_open(vocis_engine *engine, const char *name, vocis_mode
     vo_hub_params hub = hub_params(engine, &params);
     *model = NULL;
     vo_status status = vo_hub_resolve(name, &hub, &path, &e);
-    if (status == VO_OK) status = vo_model_load(engine, path, model, &e);
+    if (status == VO_OK) status = vo_model_load(engine, path, params.compute, model, &e);
     vo_free(path);
     return finish(err, &e, status);
 }
 
 void vocis_model_destroy(vocis_model *model) {
     vo_model_destroy(model);
+}
+
+const char *vocis_model_compute(const vocis_model *model) {
+    return vo_compute_name(model->whisper->compute);
 }
 
 vocis_status vocis_model_inspect(const char *path, bool tensors, char **json, vocis_error *err) {
@@ -182,7 +186,7 @@ int vocis_language_find(const char *name) {
  */
 
 vocis_session_params vocis_session_default_params(void) {
-    return (vocis_session_params){.max_sequences = 5};
+    return (vocis_session_params){.max_sequences = 5, .max_windows = 1};
 }
 
 vocis_status vocis_session_create(vocis_model *model, vocis_session_params params,

@@ -119,29 +119,31 @@ static void release(vo_kv *kv, int32_t slot) {
     if (--kv->refs[slot] == 0) kv->free_slots[kv->n_free++] = slot;
 }
 
-vo_status vo_kv_fork(vo_kv *kv, const int *parents, int n, vo_error *err) {
-    if (n < 0 || n > kv->p.rows) return vo_fail(err, VO_ERR_ARGUMENT, "kv cache: %d rows", n);
+vo_status vo_kv_fork(vo_kv *kv, int first, int rows, const int *parents, int n, vo_error *err) {
+    if (first < 0 || rows < 0 || rows > kv->p.rows - first || n < 0 || n > rows)
+        return vo_fail(err, VO_ERR_ARGUMENT, "kv cache: %d of %d rows from %d", n, rows, first);
     for (int i = 0; i < n; i++)
-        if (parents[i] < 0 || parents[i] >= kv->p.rows)
+        if (parents[i] < 0 || parents[i] >= rows)
             return vo_fail(err, VO_ERR_ARGUMENT, "kv cache: no row %d", parents[i]);
     size_t width = (size_t)kv->p.max_length;
+    int32_t *table = kv->table + (size_t)first * width;
+    int *lengths = kv->length + first;
     /* First take all new references, then drop all old ones: nothing is freed between. */
     for (int i = 0; i < n; i++) {
-        const int32_t *from = kv->table + (size_t)parents[i] * width;
-        int length = kv->length[parents[i]];
+        const int32_t *from = table + (size_t)parents[i] * width;
+        int length = lengths[parents[i]];
         memcpy(kv->spare + (size_t)i * width, from, (size_t)length * sizeof *from);
         for (int t = 0; t < length; t++) kv->refs[from[t]]++;
         kv->spare_length[i] = length;
     }
-    for (int i = n; i < kv->p.rows; i++) kv->spare_length[i] = 0;
-    for (int i = 0; i < kv->p.rows; i++)
-        for (int t = 0; t < kv->length[i]; t++)
-            release(kv, kv->table[(size_t)i * width + (size_t)t]);
+    for (int i = n; i < rows; i++) kv->spare_length[i] = 0;
+    for (int i = 0; i < rows; i++)
+        for (int t = 0; t < lengths[i]; t++) release(kv, table[(size_t)i * width + (size_t)t]);
     /* Plans hold the table's address, so content moves and the pointer stays. */
     for (int i = 0; i < n; i++)
-        memcpy(kv->table + (size_t)i * width, kv->spare + (size_t)i * width,
-               (size_t)kv->spare_length[i] * sizeof *kv->table);
-    memcpy(kv->length, kv->spare_length, (size_t)kv->p.rows * sizeof *kv->length);
+        memcpy(table + (size_t)i * width, kv->spare + (size_t)i * width,
+               (size_t)kv->spare_length[i] * sizeof *table);
+    memcpy(lengths, kv->spare_length, (size_t)rows * sizeof *lengths);
     return VO_OK;
 }
 

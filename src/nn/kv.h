@@ -36,8 +36,9 @@ size_t vo_kv_table_entries(const vo_kv *kv);
 /* Adds n positions to a row; slots[i] is where each is to be stored. VO_ERR_LIMIT when the
  * row or the cache is full; then nothing changed. Allocates nothing. */
 vo_status vo_kv_append(vo_kv *kv, int row, int n, int32_t *slots, vo_error *err);
-/* Row i becomes what row parents[i] was, for i < n; rows >= n become empty. */
-vo_status vo_kv_fork(vo_kv *kv, const int *parents, int n, vo_error *err);
+/* Among rows first .. first + rows - 1, counted from 0: row i becomes what row parents[i] was, for
+ * i < n; rows >= n become empty. Other rows are not touched. */
+vo_status vo_kv_fork(vo_kv *kv, int first, int rows, const int *parents, int n, vo_error *err);
 /* Keeps the first `length` positions of a row. */
 vo_status vo_kv_truncate(vo_kv *kv, int row, int length, vo_error *err);
 

@@ -30,20 +30,33 @@ struct vocis_model {
     vo_mel *mel;
 };
 
+/* One of the windows that a session decodes at a time: an audio window of the state, rows of its
+ * cache, and the decoder that drives them through lm (whose self is the lane). */
+typedef struct vo_lane {
+    vocis_session *session;
+    int window, first_row;
+    vo_lm lm;
+    vo_decoder *decoder;
+} vo_lane;
+
 struct vocis_session {
     vocis_model *model;
     vo_whisper_state *state;
-    vo_decoder *decoder;
-    vo_lm lm;
+    vo_lane *lanes; /* [max_windows] */
     vo_whisper_feed *feeds;
-    int max_sequences;
+    int max_sequences, max_windows;
 };
 
-vo_status vo_model_load(vocis_engine *engine, const char *path, vocis_model **model, vo_error *err);
+/* compute: "auto", "f32", "bf16", "int8"; NULL: auto. */
+vo_status vo_model_load(vocis_engine *engine, const char *path, const char *compute,
+                        vocis_model **model, vo_error *err);
+const char *vo_compute_name(vo_compute compute);
 void vo_model_destroy(vocis_model *model);
 vo_status vo_session_create(vocis_model *model, vocis_session_params params,
                             vocis_session **session, vo_error *err);
 void vo_session_destroy(vocis_session *session);
+/* Feeds of a lane's inputs, as the state takes them; returns how many. */
+int vo_lane_feeds(const vo_lane *lane, const vo_lm_input *inputs, int n, vo_whisper_feed *feeds);
 
 /* transcribe.c: the main job. */
 vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_samples,

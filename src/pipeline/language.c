@@ -13,8 +13,9 @@ vo_status vo_language_of_window(vocis_session *s, float *probabilities, int *bes
     const vo_whisper_ids *ids = vo_tokenizer_ids(s->model->tokenizer);
     vo_lm_input input = {.row = 0, .n_tokens = 1, .tokens = &ids->sot};
     float *const *logits;
-    vo_status status = s->lm.rewind(s, 0, 0, err);
-    if (status == VO_OK) status = s->lm.step(s, &input, 1, &logits, err);
+    vo_lm *lm = &s->lanes[0].lm;
+    vo_status status = lm->rewind(lm->self, 0, 0, err);
+    if (status == VO_OK) status = lm->step(lm->self, &input, 1, &logits, err);
     if (status != VO_OK) return status;
     const float *x = logits[0] + ids->first_language;
     float norm = vo_logsumexp(x, ids->n_languages);
@@ -23,7 +24,7 @@ vo_status vo_language_of_window(vocis_session *s, float *probabilities, int *bes
         if (probabilities) probabilities[i] = expf(x[i] - norm);
         if (x[i] > x[*best]) *best = i;
     }
-    return s->lm.rewind(s, 0, 0, err);
+    return lm->rewind(lm->self, 0, 0, err);
 }
 
 vo_status vo_detect_language(vocis_session *s, const float *samples, int64_t n_samples,

@@ -1,14 +1,38 @@
 /* SPDX-License-Identifier: MIT
  *
  * Loading a model, making a session, and the adapter that lets decoding drive Whisper: the
- * three function pointers of decode/lm.h over a whisper state.
+ * three function pointers of decode/lm.h over one lane of a whisper state.
  */
 #include "base/memory.h"
 #include "pipeline/engine.h"
 
 #include <string.h>
 
-vo_status vo_model_load(vocis_engine *engine, const char *path, vocis_model **out, vo_error *err) {
+static const char *const compute_names[] = {
+    [VO_COMPUTE_F32] = "f32", [VO_COMPUTE_BF16] = "bf16", [VO_COMPUTE_INT8] = "int8"};
+
+const char *vo_compute_name(vo_compute compute) {
+    return compute_names[compute];
+}
+
+/* auto takes what costs no words: bf16, where the processor multiplies it. */
+static vo_status find_compute(const vocis_engine *engine, const char *name, vo_compute *compute,
+                              vo_error *err) {
+    const uint32_t fast = VO_CPU_AVX512_BF16 | VO_CPU_AMX;
+    *compute = engine->cpu_flags & fast ? VO_COMPUTE_BF16 : VO_COMPUTE_F32;
+    if (!name || strcmp(name, "auto") == 0) return VO_OK;
+    for (int i = 0; i < (int)(sizeof compute_names / sizeof *compute_names); i++) {
+        *compute = (vo_compute)i;
+        if (strcmp(name, compute_names[i]) == 0) return VO_OK;
+    }
+    return vo_fail(err, VO_ERR_ARGUMENT, "the arithmetic \"%s\" is none of auto, f32, bf16, int8",
+                   name);
+}
+
+vo_status vo_model_load(vocis_engine *engine, const char *path, const char *compute,
+                        vocis_model **out, vo_error *err) {
+    vo_compute chosen;
+    if (find_compute(engine, compute, &chosen, err) != VO_OK) return VO_ERR_ARGUMENT;
     vo_weights *weights = NULL;
     vo_status status = vo_weights_open(path, &weights, err);
     if (status != VO_OK) return status;
@@ -19,6 +43,7 @@ vo_status vo_model_load(vocis_engine *engine, const char *path, vocis_model **ou
     }
     model->engine = engine;
     status = vo_whisper_load(weights, &model->whisper, err);
+    if (status == VO_OK) model->whisper->compute = chosen;
     if (status == VO_OK)
         status = vo_tokenizer_create(model->whisper->dims.n_vocab, &model->tokenizer, err);
     if (status == VO_OK) {
@@ -40,52 +65,76 @@ void vo_model_destroy(vocis_model *model) {
     vo_free(model);
 }
 
+int vo_lane_feeds(const vo_lane *lane, const vo_lm_input *inputs, int n, vo_whisper_feed *feeds) {
+    for (int i = 0; i < n; i++)
+        feeds[i] = (vo_whisper_feed){.row = lane->first_row + inputs[i].row,
+                                     .window = lane->window,
+                                     .n_tokens = inputs[i].n_tokens,
+                                     .tokens = inputs[i].tokens};
+    return n;
+}
+
 static vo_status lm_step(void *self, const vo_lm_input *inputs, int n, float *const **logits,
                          vo_error *err) {
-    vocis_session *s = self;
+    vo_lane *lane = self;
+    vocis_session *s = lane->session;
     if (n > s->max_sequences) return vo_fail(err, VO_ERR_INTERNAL, "%d rows in one step", n);
-    for (int i = 0; i < n; i++)
-        s->feeds[i] = (vo_whisper_feed){.row = inputs[i].row,
-                                        .window = 0,
-                                        .n_tokens = inputs[i].n_tokens,
-                                        .tokens = inputs[i].tokens};
+    vo_lane_feeds(lane, inputs, n, s->feeds);
     return vo_whisper_step(s->state, s->feeds, n, logits, err);
 }
 
 static vo_status lm_fork(void *self, const int *parents, int n, vo_error *err) {
-    return vo_kv_fork(vo_whisper_cache(((vocis_session *)self)->state), parents, n, err);
+    vo_lane *lane = self;
+    return vo_kv_fork(vo_whisper_cache(lane->session->state), lane->first_row,
+                      lane->session->max_sequences, parents, n, err);
 }
 
 static vo_status lm_rewind(void *self, int row, int length, vo_error *err) {
-    return vo_kv_truncate(vo_whisper_cache(((vocis_session *)self)->state), row, length, err);
+    vo_lane *lane = self;
+    return vo_kv_truncate(vo_whisper_cache(lane->session->state), lane->first_row + row, length,
+                          err);
+}
+
+static vo_status create_lane(vocis_session *s, int index, vo_error *err) {
+    const vo_whisper_dims *dims = &s->model->whisper->dims;
+    vo_lane *lane = &s->lanes[index];
+    *lane = (vo_lane){.session = s, .window = index, .first_row = index * s->max_sequences};
+    lane->lm = (vo_lm){.self = lane,
+                       .n_vocab = dims->n_vocab,
+                       .max_rows = s->max_sequences,
+                       .max_length = dims->n_text_ctx,
+                       .step = lm_step,
+                       .fork = lm_fork,
+                       .rewind = lm_rewind};
+    lane->decoder = vo_decoder_create(&lane->lm, err);
+    return lane->decoder ? VO_OK : VO_ERR_MEMORY;
 }
 
 vo_status vo_session_create(vocis_model *model, vocis_session_params params, vocis_session **out,
                             vo_error *err) {
-    if (params.max_sequences < 1 || params.max_sequences > 64)
-        return vo_fail(err, VO_ERR_ARGUMENT, "max_sequences must be between 1 and 64, not %d",
-                       params.max_sequences);
+    if (params.max_sequences < 1 || params.max_sequences > VO_WHISPER_MAX_ROWS)
+        return vo_fail(err, VO_ERR_ARGUMENT, "max_sequences must be between 1 and %d, not %d",
+                       VO_WHISPER_MAX_ROWS, params.max_sequences);
+    if (params.max_windows == 0) params.max_windows = 1;
+    if (params.max_windows < 1 || params.max_windows > VO_WHISPER_MAX_ROWS / params.max_sequences)
+        return vo_fail(err, VO_ERR_ARGUMENT,
+                       "max_windows must be between 1 and %d with max_sequences %d, not %d",
+                       VO_WHISPER_MAX_ROWS / params.max_sequences, params.max_sequences,
+                       params.max_windows);
+    const int rows = params.max_sequences * params.max_windows;
     vocis_session *s = vo_alloc(sizeof *s);
     if (!s) return vo_fail(err, VO_ERR_MEMORY, "no memory for a session");
     s->model = model;
     s->max_sequences = params.max_sequences;
-    vo_whisper_state_params state = {.rows = params.max_sequences, .windows = 1};
+    s->max_windows = params.max_windows;
+    vo_whisper_state_params state = {.rows = rows, .windows = params.max_windows};
     vo_status status =
         vo_whisper_state_create(model->whisper, &model->engine->runtime, state, &s->state, err);
-    s->feeds = vo_alloc_array((size_t)params.max_sequences, sizeof *s->feeds);
-    if (status == VO_OK && !s->feeds)
+    s->feeds = vo_alloc_array((size_t)rows, sizeof *s->feeds);
+    s->lanes = vo_alloc_array((size_t)s->max_windows, sizeof *s->lanes);
+    if (status == VO_OK && (!s->feeds || !s->lanes))
         status = vo_fail(err, VO_ERR_MEMORY, "no memory for a session");
-    if (status == VO_OK) {
-        s->lm = (vo_lm){.self = s,
-                        .n_vocab = model->whisper->dims.n_vocab,
-                        .max_rows = params.max_sequences,
-                        .max_length = model->whisper->dims.n_text_ctx,
-                        .step = lm_step,
-                        .fork = lm_fork,
-                        .rewind = lm_rewind};
-        s->decoder = vo_decoder_create(&s->lm, err);
-        if (!s->decoder) status = VO_ERR_MEMORY;
-    }
+    for (int i = 0; status == VO_OK && i < s->max_windows; i++) status = create_lane(s, i, err);
     if (status != VO_OK)
         vo_session_destroy(s);
     else
@@ -95,8 +144,9 @@ vo_status vo_session_create(vocis_model *model, vocis_session_params params, voc
 
 void vo_session_destroy(vocis_session *s) {
     if (!s) return;
-    vo_decoder_destroy(s->decoder);
+    for (int i = 0; s->lanes && i < s->max_windows; i++) vo_decoder_destroy(s->lanes[i].decoder);
     vo_whisper_state_destroy(s->state);
+    vo_free(s->lanes);
     vo_free(s->feeds);
     vo_free(s);
 }

@@ -1,359 +1,245 @@
 /* SPDX-License-Identifier: MIT
  *
- * Long-form transcription as openai-whisper's transcribe() defines it, as a state machine:
+ * Transcription of a whole input, as a state machine:
  *
- *     COLLECT -> LANGUAGE -> SEEK -> ENCODE -> DECODE -> SPLIT -> SEEK ... -> FINISHED
+ *     COLLECT -> LANGUAGE -> CUT -> RUN -> FINISHED
  *
- * A window of 30 s slides over the input; the timestamps that the decoder writes say how far it
- * moves. The spectrogram's clamp depends on the whole input, so a first pass finds the loudest
- * value and each window is then made when it is needed. Each state is one small function over
- * `job`; docs/models/whisper.md gives the rules in prose.
+ * CUT makes tracks (track.h): one, or one for every chunk between pauses. RUN drives as many
+ * tracks at a time as the session has lanes: it asks each what the model must be fed, feeds all of
+ * it in one step, hands the logits back, and gives the lane of a finished track to the next. A
+ * track never sees its neighbours, so its result is the same in any company. Results leave in
+ * the order of the input. The spectrogram's clamp depends on the whole input, so a first pass finds
+ * the loudest value and each window is then made when it is needed.
  */
 #include "base/clock.h"
 #include "base/memory.h"
-#include "pipeline/engine.h"
-#include "pipeline/prompt.h"
-#include "pipeline/result.h"
+#include "pipeline/chunks.h"
+#include "pipeline/track.h"
 #include "text/text.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MAX_FILTERS = 3, MAX_TEMPERATURES = 64 };
-#define SECONDS_PER_FRAME 0.01 /* mel frames */
-#define SECONDS_PER_TOKEN 0.02 /* timestamp tokens: two frames */
-
-typedef enum state { COLLECT, LANGUAGE, SEEK, ENCODE, DECODE, SPLIT, FINISHED } state;
+typedef enum state { COLLECT, LANGUAGE, CUT, RUN, FINISHED } state;
 
 typedef struct job {
     state state;
-    vocis_session *session;
-    const vocis_transcribe_params *params;
-    const vo_whisper_ids *ids;
+    vo_track_plan plan;
     vocis_result *result;
-
-    vo_mel_signal signal;   /* the input and a window of silence after it */
-    float loudest;          /* of its spectrogram */
-    int64_t content_frames; /* of real audio */
-    int64_t window_frames;  /* 3000 */
-
     int64_t *clips; /* start, end, start, end ... in frames */
-    int n_clips, clip;
-    int64_t seek, size; /* current window: first frame, frames of audio in it */
-    bool first_encoded; /* language detection left the first window encoded, and it is whole */
+    int n_clips;
 
-    vo_token_list all; /* initial prompt, then the tokens of every segment */
-    int n_initial;     /* tokens of the initial prompt at its beginning */
-    int prompt_reset_since;
-    int32_t language; /* token id, multilingual models only */
-    vo_token_list prefix, suppress, prompt;
-
-    vo_suppress_filter blank, listed;
-    vo_timestamp_filter times;
-    int32_t blank_ids[16];
-
-    double temperatures[MAX_TEMPERATURES];
-    int n_temperatures;
-    vo_decode_result decoded; /* borrowed from the decoder */
-    double temperature, compression_ratio;
-    float no_speech;
+    int64_t *chunks; /* the same, one pair for every track; NULL: one track over the clips */
+    int n_tracks, started, reported;
+    vo_track **tracks;      /* [n_tracks] */
+    vocis_result **waiting; /* [n_tracks] of tracks that are not the first unfinished one */
+    int *lane_track;        /* [max_windows] index of the track in a lane, or -1 */
+    int *lane_first;        /* [max_windows] its first feed in this step, or -1 */
+    vo_whisper_feed *feeds; /* [rows] */
+    float *const *logits;   /* of this step */
     vo_error *err;
 } job;
 
-/* ---- COLLECT -----------------------------------------------------------------------------------
- */
+/* ---- COLLECT ------------------------------------------------------------------------------ */
 
 static vo_status collect(job *j) {
     double begin = vo_clock_seconds();
-    j->content_frames = j->signal.n_samples / VO_MEL_HOP;
-    vo_status status = vo_mel_loudest(&j->signal, &j->loudest, j->err);
+    j->plan.content_frames = j->plan.signal.n_samples / VO_MEL_HOP;
+    vo_status status = vo_mel_loudest(&j->plan.signal, &j->plan.loudest, j->err);
     j->result->timings.mel += vo_clock_seconds() - begin;
     j->state = LANGUAGE;
     return status;
 }
 
-/* Frames [from, from + count) become the encoder's input; the rest of the window is 0. */
-static vo_status encode_frames(job *j, int64_t from, int64_t count) {
-    int64_t n_mels = j->session->model->whisper->dims.n_mels;
-    float *window = vo_whisper_mel(j->session->state);
-    double begin = vo_clock_seconds();
-    vo_status status = vo_mel_frames(&j->signal, from, count, j->loudest, window, j->err);
-    memset(window + count * n_mels, 0,
-           (size_t)((j->window_frames - count) * n_mels) * sizeof *window);
-    double middle = vo_clock_seconds();
-    if (status == VO_OK) status = vo_whisper_encode(j->session->state, 0, j->err);
-    j->result->timings.mel += middle - begin;
-    j->result->timings.encode += vo_clock_seconds() - middle;
-    return status;
-}
-
-/* ---- LANGUAGE ----------------------------------------------------------------------------------
- */
+/* ---- LANGUAGE ----------------------------------------------------------------------------- */
 
 static vo_status choose_language(job *j) {
     int index = 0;
     vo_status status = VO_OK;
     float probabilities[128] = {0};
     j->result->language_probability = 1;
-    if (j->params->language) {
-        index = vo_language_find(j->params->language);
+    if (j->plan.params->language) {
+        index = vo_language_find(j->plan.params->language);
         if (index < 0)
             return vo_fail(j->err, VO_ERR_ARGUMENT, "the language \"%s\" is not known",
-                           j->params->language);
-        if (!j->ids->multilingual && index != 0)
+                           j->plan.params->language);
+        if (!j->plan.ids->multilingual && index != 0)
             return vo_fail(j->err, VO_ERR_ARGUMENT, "this model knows English only");
-        if (j->ids->multilingual && index >= j->ids->n_languages)
+        if (j->plan.ids->multilingual && index >= j->plan.ids->n_languages)
             return vo_fail(j->err, VO_ERR_ARGUMENT, "this model does not know the language \"%s\"",
-                           j->params->language);
-    } else if (j->ids->multilingual && j->content_frames > 0) {
+                           j->plan.params->language);
+    } else if (j->plan.ids->multilingual && j->plan.content_frames > 0) {
         /* The first 30 s of the padded spectrogram, so that silence is silence, not 0. */
-        status = encode_frames(j, 0, j->window_frames);
+        status = vo_encode_frames(&j->plan, 0, j->plan.window_frames, 0, j->err);
         if (status == VO_OK)
-            status = vo_language_of_window(j->session, probabilities, &index, j->err);
+            status = vo_language_of_window(j->plan.session, probabilities, &index, j->err);
         j->result->language_probability = probabilities[index];
         j->result->language_detected = true;
-        j->first_encoded = j->content_frames >= j->window_frames;
+        j->plan.first_encoded = j->plan.content_frames >= j->plan.window_frames;
     }
-    if (!j->ids->multilingual && j->params->task == VOCIS_TRANSLATE)
+    if (!j->plan.ids->multilingual && j->plan.params->task == VOCIS_TRANSLATE)
         return vo_fail(j->err, VO_ERR_ARGUMENT, "an English-only model cannot translate");
-    j->language = j->ids->first_language + index;
-    j->result->language = j->ids->multilingual && !j->params->language && j->content_frames == 0
-                              ? NULL
-                              : vo_language_code(index);
-    j->state = SEEK;
+    j->plan.language = j->plan.ids->first_language + index;
+    j->result->language =
+        j->plan.ids->multilingual && !j->plan.params->language && j->plan.content_frames == 0
+            ? NULL
+            : vo_language_code(index);
+    j->state = CUT;
     return status;
 }
 
-/* ---- SEEK --------------------------------------------------------------------------------------
- */
+/* ---- CUT ---------------------------------------------------------------------------------- */
+
+static vo_status cut(job *j) {
+    const vo_track_plan *plan = &j->plan;
+    const vocis_session *s = plan->session;
+    vo_status status = VO_OK;
+    double begin = vo_clock_seconds();
+    j->state = RUN;
+    j->n_tracks = 1;
+    if (plan->params->chunking == VOCIS_CHUNK_SPEECH && plan->content_frames > 0) {
+        status = vo_chunks_find(s->model->engine, plan->signal.samples, plan->signal.n_samples,
+                                plan->window_frames, &j->chunks, &j->n_tracks, j->err);
+        j->result->timings.cut += vo_clock_seconds() - begin;
+        if (status == VO_OK && j->n_tracks == 0) {
+            j->n_tracks = 1; /* music or a whisper may still hold words */
+            if (plan->params->on_warning)
+                plan->params->on_warning(plan->params->user,
+                                         "no speech was detected; the input is read as a whole");
+        }
+    }
+    if (status != VO_OK) return status;
+    const size_t n = (size_t)j->n_tracks, lanes = (size_t)s->max_windows;
+    j->tracks = vo_alloc_array(n, sizeof *j->tracks);
+    j->waiting = vo_alloc_array(n, sizeof *j->waiting);
+    j->lane_track = vo_alloc_array(lanes, sizeof *j->lane_track);
+    j->lane_first = vo_alloc_array(lanes, sizeof *j->lane_first);
+    j->feeds = vo_alloc_array(lanes * (size_t)s->max_sequences, sizeof *j->feeds);
+    if (!j->tracks || !j->waiting || !j->lane_track || !j->lane_first || !j->feeds)
+        return vo_fail(j->err, VO_ERR_MEMORY, "no memory for %d stretches of audio", j->n_tracks);
+    for (size_t i = 0; i < lanes; i++) j->lane_track[i] = -1;
+    return VO_OK;
+}
+
+/* ---- RUN ---------------------------------------------------------------------------------- */
+
+static vo_status start_track(job *j, int lane) {
+    const int i = j->started++;
+    const bool first = i == j->reported;
+    const int64_t *clips = j->chunks ? j->chunks + 2 * i : j->clips;
+    if (!first) {
+        j->waiting[i] = vo_result_create();
+        if (!j->waiting[i]) return vo_fail(j->err, VO_ERR_MEMORY, "no memory for a result");
+    }
+    vo_status status = vo_track_create(&j->plan, clips, j->chunks ? 1 : j->n_clips,
+                                       first ? j->result : j->waiting[i], &j->tracks[i], j->err);
+    if (status != VO_OK) return status;
+    j->tracks[i]->lane = &j->plan.session->lanes[lane];
+    j->tracks[i]->live = first;
+    j->lane_track[lane] = i;
+    return VO_OK;
+}
+
+/* Segments that waited for their turn become part of the result. */
+static vo_status report_waiting(job *j, int i) {
+    vocis_result *from = j->waiting[i];
+    vo_status status = VO_OK;
+    for (int k = 0; from && status == VO_OK && k < from->n_segments; k++) {
+        status = vo_result_add(j->result, &from->segments[k], j->err);
+        if (status == VO_OK && j->plan.params->on_segment)
+            j->plan.params->on_segment(j->plan.params->user,
+                                       &j->result->segments[j->result->n_segments - 1]);
+    }
+    vo_result_destroy(from);
+    j->waiting[i] = NULL;
+    return status;
+}
+
+/* The first unfinished track reports as it goes, those behind it wait. */
+static vo_status report(job *j) {
+    vo_status status = VO_OK;
+    while (status == VO_OK && j->reported < j->started) {
+        vo_track *t = j->tracks[j->reported];
+        if (!t->live) {
+            status = report_waiting(j, j->reported);
+            t->result = j->result;
+            t->live = true;
+        }
+        if (t->state != VO_TRACK_FINISHED) break;
+        vo_track_destroy(t);
+        j->tracks[j->reported++] = NULL;
+    }
+    return status;
+}
 
 static void report_progress(const job *j) {
-    if (!j->params->on_progress) return;
-    double done = (double)(j->seek < j->content_frames ? j->seek : j->content_frames);
-    j->params->on_progress(j->params->user, done * SECONDS_PER_FRAME, j->result->duration);
+    int64_t done = j->plan.content_frames;
+    if (!j->plan.params->on_progress) return;
+    if (j->reported < j->started)
+        done = j->tracks[j->reported]->seek < done ? j->tracks[j->reported]->seek : done;
+    else if (j->reported < j->n_tracks)
+        done = j->chunks[2 * j->reported];
+    j->plan.params->on_progress(j->plan.params->user, (double)done * VO_SECONDS_PER_FRAME,
+                                j->result->duration);
 }
 
-static int64_t min64(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-static vo_status seek_window(job *j) {
-    report_progress(j);
-    if (j->params->on_abort && j->params->on_abort(j->params->user))
-        return vo_fail(j->err, VO_ERR_ABORTED, "stopped");
-    for (; j->clip < j->n_clips; j->clip++) {
-        int64_t start = j->clips[2 * j->clip],
-                end = min64(j->clips[2 * j->clip + 1], j->content_frames);
-        if (j->seek < start) j->seek = start;
-        if (j->seek < end) {
-            j->size = min64(j->window_frames, end - j->seek);
-            j->state = ENCODE;
+/* What one lane wants to be fed, at feeds[*n]. A finished track makes room for the next. */
+static vo_status gather_lane(job *j, int lane, int *n) {
+    j->lane_first[lane] = -1;
+    for (;;) {
+        if (j->lane_track[lane] < 0) {
+            if (j->started == j->n_tracks) return VO_OK;
+            vo_status status = start_track(j, lane);
+            if (status != VO_OK) return status;
+        }
+        vo_track *t = j->tracks[j->lane_track[lane]];
+        const vo_lm_input *inputs;
+        int count;
+        vo_status status = vo_track_next(t, &inputs, &count, j->err);
+        if (status != VO_OK) return status;
+        if (count > 0) {
+            j->lane_first[lane] = *n;
+            *n += vo_lane_feeds(t->lane, inputs, count, j->feeds + *n);
             return VO_OK;
         }
-        if (j->clip + 1 < j->n_clips) j->seek = j->clips[2 * (j->clip + 1)];
+        j->lane_track[lane] = -1;
+        status = report(j);
+        if (status != VO_OK) return status;
     }
-    j->state = FINISHED;
-    return VO_OK;
 }
 
-static vo_status encode_window(job *j) {
-    bool ready = j->first_encoded && j->seek == 0 && j->size == j->window_frames;
-    j->result->timings.windows++;
-    j->state = DECODE;
-    j->first_encoded = false;
-    return ready ? VO_OK : encode_frames(j, j->seek, j->size);
+static void take_lane(void *arg, int64_t lane, int thread) {
+    const job *j = arg;
+    if (j->lane_first[lane] >= 0)
+        vo_track_take(j->tracks[j->lane_track[lane]], j->logits + j->lane_first[lane]);
 }
 
-/* ---- DECODE ------------------------------------------------------------------------------------
- */
-
-/* Feeds the prompt up to and including the start token, whose logits give the probability
- * that nobody speaks (raw, before any filter). What beams and samples of the window before left
- * in the other rows goes: together with a new prompt it may be more than the cache holds. */
-static vo_status feed_start(job *j, int sot_index) {
-    static const int first_row = 0;
-    vo_lm *lm = &j->session->lm;
-    vo_lm_input input = {.row = 0, .n_tokens = sot_index + 1, .tokens = j->prompt.ids};
-    float *const *logits;
-    vo_status status = lm->rewind(lm->self, 0, 0, j->err);
-    if (status == VO_OK) status = lm->fork(lm->self, &first_row, 1, j->err);
-    if (status == VO_OK) status = lm->step(lm->self, &input, 1, &logits, j->err);
-    if (status != VO_OK) return status;
-    j->no_speech = expf(logits[0][j->ids->no_speech] - vo_logsumexp(logits[0], j->ids->n_vocab));
-    return VO_OK;
-}
-
-static vo_status decode_at(job *j, double temperature, int n_fed) {
-    const vocis_transcribe_params *p = j->params;
-    vo_logit_filter filters[MAX_FILTERS];
+static vo_status run(job *j) {
+    const vocis_session *s = j->plan.session;
+    const vocis_transcribe_params *p = j->plan.params;
     int n = 0;
-    if (p->suppress_blank) filters[n++] = vo_filter_suppress(&j->blank);
-    if (j->suppress.n) filters[n++] = vo_filter_suppress(&j->listed);
-    if (!p->without_timestamps) filters[n++] = vo_filter_timestamps(&j->times);
-    int half = j->session->model->whisper->dims.n_text_ctx / 2;
-    vo_decode_params d = vo_decode_default_params();
-    d.eot = j->ids->eot;
-    d.max_tokens = p->max_tokens > 0 && p->max_tokens < half ? p->max_tokens : half;
-    d.temperature = (float)temperature;
-    d.best_of = temperature > 0 ? p->best_of : 1;
-    d.beam_size = temperature > 0 ? 1 : p->beam_size;
-    d.patience = temperature > 0 ? 1.0f : p->patience;
-    d.length_penalty = p->length_penalty;
-    /* Every window and temperature draws from its own stream of random numbers. */
-    d.seed =
-        p->seed + (uint64_t)j->seek * 1000003u + (uint64_t)(fmin(temperature, 1e9) * 100 + 0.5);
-    d.filters = filters;
-    d.n_filters = n;
-    d.abort = p->on_abort;
-    d.abort_user = p->user;
-    vo_status status =
-        vo_decode(j->session->decoder, j->prompt.ids, j->prompt.n, n_fed, &d, &j->decoded, j->err);
+    if (p->on_abort && p->on_abort(p->user)) return vo_fail(j->err, VO_ERR_ABORTED, "stopped");
+    vo_status status = VO_OK;
+    const int windows = j->result->timings.windows;
+    for (int lane = 0; status == VO_OK && lane < s->max_windows; lane++)
+        status = gather_lane(j, lane, &n);
     if (status != VO_OK) return status;
-    j->result->timings.steps += j->decoded.steps;
-    j->result->timings.tokens += j->decoded.n_tokens;
-    j->temperature = temperature;
-    char *text =
-        vo_tokenizer_decode(j->session->model->tokenizer, j->decoded.tokens, j->decoded.n_tokens);
-    if (!text) return vo_fail(j->err, VO_ERR_MEMORY, "no memory for text");
-    size_t length;
-    const char *stripped = vo_strip(text, &length);
-    j->compression_ratio = vo_compression_ratio(stripped, length);
-    vo_free(text);
-    return VO_OK;
-}
-
-static bool needs_fallback(const job *j) {
-    const vocis_transcribe_params *p = j->params;
-    /* Comparisons with a NaN threshold are false: switched off. */
-    bool unlikely = j->decoded.avg_logprob < p->logprob_threshold;
-    if (j->no_speech > p->no_speech_threshold && unlikely) return false; /* silence */
-    return j->compression_ratio > p->compression_ratio_threshold || unlikely;
-}
-
-static vo_status decode_window(job *j) {
-    vo_lm *lm = &j->session->lm;
-    int sot_index;
-    double begin = vo_clock_seconds();
-    vo_status status =
-        vo_build_prompt(j->session, j->params, &j->all, j->n_initial, j->prompt_reset_since,
-                        j->language, &j->prefix, &j->prompt, &sot_index, j->err);
-    if (status == VO_OK) status = feed_start(j, sot_index);
-    for (int i = 0; status == VO_OK && i < j->n_temperatures; i++) {
-        if (i > 0) {
-            status = lm->rewind(lm->self, 0, sot_index + 1, j->err);
-            j->result->timings.fallbacks++;
-        }
-        /* The start token stays fed; if it was the last of the prompt it is fed again. */
-        int n_fed = sot_index + 1;
-        if (n_fed == j->prompt.n) {
-            n_fed--;
-            if (status == VO_OK) status = lm->rewind(lm->self, 0, n_fed, j->err);
-        }
-        if (status == VO_OK) status = decode_at(j, j->temperatures[i], n_fed);
-        if (status == VO_OK && !needs_fallback(j)) break;
-    }
-    j->result->timings.decode += vo_clock_seconds() - begin;
-    j->state = SPLIT;
-    return status;
-}
-
-/* ---- SPLIT -------------------------------------------------------------------------------------
- */
-
-static bool is_time(const job *j, int i) {
-    return i >= 0 && i < j->decoded.n_tokens && j->decoded.tokens[i] >= j->ids->timestamp_begin;
-}
-
-/* Index of a timestamp token: multiples of 0.02 s. Without the grammar of timestamps text may stand
- * where a segment begins. */
-static int64_t time_of(const job *j, int i) {
-    if (!is_time(j, i)) return 0;
-    return j->decoded.tokens[i] - j->ids->timestamp_begin;
-}
-
-/* Adds tokens [from, to) as a segment unless it is empty in time or text. */
-static vo_status add_segment(job *j, int from, int to, double start, double end) {
-    char *text =
-        vo_tokenizer_decode(j->session->model->tokenizer, j->decoded.tokens + from, to - from);
-    if (!text) return vo_fail(j->err, VO_ERR_MEMORY, "no memory for text");
-    size_t length;
-    vo_strip(text, &length);
-    vo_status status = VO_OK;
-    if (length > 0 && start != end) {
-        /* The model may place text beyond the end of the recording; nothing can be there. */
-        double last = j->result->duration;
-        vocis_segment s = {.start = start < last ? start : last,
-                           .end = end < last ? end : last,
-                           .text = text,
-                           .tokens = j->decoded.tokens + from,
-                           .token_logprobs = j->decoded.logprobs + from,
-                           .n_tokens = to - from,
-                           .seek = j->seek,
-                           .temperature = (float)j->temperature,
-                           .avg_logprob = (float)j->decoded.avg_logprob,
-                           .compression_ratio = (float)j->compression_ratio,
-                           .no_speech_prob = j->no_speech};
-        status = vo_tokens_append(&j->all, s.tokens, s.n_tokens, j->err);
-        if (status == VO_OK) status = vo_result_add(j->result, &s, j->err);
-        if (status == VO_OK && j->params->on_segment)
-            j->params->on_segment(j->params->user, &j->result->segments[j->result->n_segments - 1]);
-    }
-    vo_free(text);
-    return status;
-}
-
-static bool is_silence(const job *j) {
-    return j->no_speech > j->params->no_speech_threshold &&
-           !(j->decoded.avg_logprob > j->params->logprob_threshold);
-}
-
-/* No pair of timestamps: the whole window is one segment. */
-static vo_status split_whole(job *j, double offset) {
-    double duration = (double)j->size * SECONDS_PER_FRAME;
-    for (int i = j->decoded.n_tokens - 1; i >= 0; i--) {
-        if (!is_time(j, i)) continue;
-        if (time_of(j, i) != 0) duration = (double)time_of(j, i) * SECONDS_PER_TOKEN;
-        break;
-    }
-    vo_status status = add_segment(j, 0, j->decoded.n_tokens, offset, offset + duration);
-    j->seek += j->size;
-    return status;
-}
-
-static vo_status split_window(job *j) {
-    double offset = (double)j->seek * SECONDS_PER_FRAME;
-    int n = j->decoded.n_tokens, from = 0;
-    vo_status status = VO_OK;
-    j->state = SEEK;
-    if (is_silence(j)) {
-        j->seek += j->size;
+    if (windows != j->result->timings.windows || n == 0) report_progress(j);
+    if (n == 0) {
+        j->state = FINISHED;
         return VO_OK;
     }
-    bool single_ending = n >= 2 && is_time(j, n - 1) && !is_time(j, n - 2);
-    int64_t window_start = j->seek, next = -1;
-    for (int i = 1; i <= n && status == VO_OK; i++) {
-        bool cut = i < n ? is_time(j, i - 1) && is_time(j, i) : single_ending && from > 0;
-        if (!cut) continue;
-        status = add_segment(j, from, i, offset + (double)time_of(j, from) * SECONDS_PER_TOKEN,
-                             offset + (double)time_of(j, i - 1) * SECONDS_PER_TOKEN);
-        next = window_start + 2 * time_of(j, i - 1);
-        from = i;
-    }
-    if (status != VO_OK) return status;
-    if (from == 0)
-        status = split_whole(j, offset);
-    else /* a pair at 0.00 moves nothing: the reference would decode this window for ever */
-        j->seek = single_ending || next <= window_start ? window_start + j->size : next;
-    if (!j->params->condition_on_previous_text || j->temperature > 0.5)
-        j->prompt_reset_since = j->all.n;
+    double begin = vo_clock_seconds();
+    status = vo_whisper_step(s->state, j->feeds, n, &j->logits, j->err);
+    if (status == VO_OK) vo_pool_run(s->model->engine->pool, s->max_windows, take_lane, j);
+    j->result->timings.decode += vo_clock_seconds() - begin;
     return status;
 }
 
-/* ---- the machine -------------------------------------------------------------------------------
- */
+/* ---- the machine -------------------------------------------------------------------------- */
 
 static vo_status set_clips(job *j) {
-    const vocis_transcribe_params *p = j->params;
+    const vocis_transcribe_params *p = j->plan.params;
     int n = p->clip_timestamps ? p->n_clip_timestamps : 0;
     if (n < 0) return vo_fail(j->err, VO_ERR_ARGUMENT, "%d clip timestamps are not possible", n);
     j->n_clips = n ? (n + 1) / 2 : 1;
@@ -363,67 +249,70 @@ static vo_status set_clips(job *j) {
     for (int i = 0; i < n; i++) {
         if (!(p->clip_timestamps[i] >= 0 && p->clip_timestamps[i] < 1e9))
             return vo_fail(j->err, VO_ERR_ARGUMENT, "a clip timestamp must be a number of seconds");
-        j->clips[i] = (int64_t)nearbyint(p->clip_timestamps[i] / SECONDS_PER_FRAME);
+        j->clips[i] = (int64_t)nearbyint(p->clip_timestamps[i] / VO_SECONDS_PER_FRAME);
     }
     return VO_OK;
 }
 
 static vo_status check_params(job *j) {
-    const vocis_transcribe_params *p = j->params;
-    if (p->beam_size < 1 || p->beam_size > j->session->max_sequences || p->best_of < 1 ||
-        p->best_of > j->session->max_sequences)
+    const vocis_transcribe_params *p = j->plan.params;
+    if (p->beam_size < 1 || p->beam_size > j->plan.session->max_sequences || p->best_of < 1 ||
+        p->best_of > j->plan.session->max_sequences)
         return vo_fail(j->err, VO_ERR_ARGUMENT,
                        "beam_size and best_of must lie between 1 and %d here",
-                       j->session->max_sequences);
+                       j->plan.session->max_sequences);
     if (!(p->temperature >= 0) || isinf(p->temperature) || !(p->patience > 0) || p->max_tokens < 0)
         return vo_fail(j->err, VO_ERR_ARGUMENT,
                        "temperature and max_tokens must not be negative, temperature finite, "
                        "patience above 0");
-    j->n_temperatures = 1;
-    j->temperatures[0] = p->temperature;
+    if (p->chunking == VOCIS_CHUNK_SPEECH && p->clip_timestamps && p->n_clip_timestamps)
+        return vo_fail(j->err, VO_ERR_ARGUMENT,
+                       "clip timestamps and cutting at pauses exclude each other");
+    j->plan.n_temperatures = 1;
+    j->plan.temperatures[0] = p->temperature;
     if (p->temperature_increment > 0)
-        for (int i = 1; i < MAX_TEMPERATURES; i++) {
+        for (int i = 1; i < VO_MAX_TEMPERATURES; i++) {
             /* The reference steps in doubles: 0, 0.2, 0.4, 0.6000000000000001 ... */
             double t = p->temperature + i * (nearbyint(p->temperature_increment * 1e6) / 1e6);
             if (t > 1.0 + 1e-6) break;
-            j->temperatures[j->n_temperatures++] = t;
+            j->plan.temperatures[j->plan.n_temperatures++] = t;
         }
     return VO_OK;
 }
 
 static vo_status set_filters(job *j) {
-    const vo_tokenizer *tokenizer = j->session->model->tokenizer;
+    const vo_tokenizer *tokenizer = j->plan.session->model->tokenizer;
     int32_t *space = NULL;
     int n = 0;
     vo_status status = vo_tokenizer_encode(tokenizer, " ", 1, &space, &n, j->err);
     for (int i = 0; status == VO_OK && i < n && i < 15; i++)
-        j->blank_ids[j->blank.n_ids++] = space[i];
+        j->plan.blank_ids[j->plan.blank.n_ids++] = space[i];
     vo_free(space);
     if (status != VO_OK) return status;
-    j->blank_ids[j->blank.n_ids++] = j->ids->eot;
-    j->blank.ids = j->blank_ids;
-    j->blank.first_only = true;
-    status = vo_parse_suppress(tokenizer, j->params->suppress_tokens, &j->suppress, j->err);
-    j->listed = (vo_suppress_filter){j->suppress.ids, j->suppress.n, false};
-    j->times =
-        (vo_timestamp_filter){j->ids->eot, j->ids->no_timestamps, j->ids->timestamp_begin, -1};
-    if (j->params->max_initial_timestamp >= 0 && j->params->max_initial_timestamp < 1e6f)
-        j->times.max_initial_index =
-            (int32_t)nearbyint(j->params->max_initial_timestamp / SECONDS_PER_TOKEN);
+    j->plan.blank_ids[j->plan.blank.n_ids++] = j->plan.ids->eot;
+    j->plan.blank.ids = j->plan.blank_ids;
+    j->plan.blank.first_only = true;
+    status =
+        vo_parse_suppress(tokenizer, j->plan.params->suppress_tokens, &j->plan.suppress, j->err);
+    j->plan.listed = (vo_suppress_filter){j->plan.suppress.ids, j->plan.suppress.n, false};
+    j->plan.times = (vo_timestamp_filter){j->plan.ids->eot, j->plan.ids->no_timestamps,
+                                          j->plan.ids->timestamp_begin, -1};
+    if (j->plan.params->max_initial_timestamp >= 0 && j->plan.params->max_initial_timestamp < 1e6f)
+        j->plan.times.max_initial_index =
+            (int32_t)nearbyint(j->plan.params->max_initial_timestamp / VO_SECONDS_PER_TOKEN);
     return status;
 }
 
 static vo_status prepare(job *j) {
-    const vo_tokenizer *tokenizer = j->session->model->tokenizer;
+    const vocis_transcribe_params *p = j->plan.params;
+    const vo_tokenizer *tokenizer = j->plan.session->model->tokenizer;
     vo_status status = check_params(j);
     if (status == VO_OK) status = set_clips(j);
     if (status == VO_OK) status = set_filters(j);
-    if (status == VO_OK && j->params->initial_prompt)
-        status = vo_encode_spaced(tokenizer, j->params->initial_prompt, &j->all, j->err);
-    if (status == VO_OK && j->params->prefix)
-        status = vo_encode_spaced(tokenizer, j->params->prefix, &j->prefix, j->err);
-    j->n_initial = j->all.n;
-    if (status == VO_OK) j->seek = j->clips[0];
+    if (status == VO_OK && p->initial_prompt)
+        status = vo_encode_spaced(tokenizer, p->initial_prompt, &j->plan.initial, j->err);
+    if (status == VO_OK && p->prefix)
+        status = vo_encode_spaced(tokenizer, p->prefix, &j->plan.prefix, j->err);
     return status;
 }
 
@@ -433,51 +322,61 @@ static vo_status step(job *j) {
         return collect(j);
     case LANGUAGE:
         return choose_language(j);
-    case SEEK:
-        return seek_window(j);
-    case ENCODE:
-        return encode_window(j);
-    case DECODE:
-        return decode_window(j);
-    case SPLIT:
-        return split_window(j);
+    case CUT:
+        return cut(j);
+    case RUN:
+        return run(j);
     case FINISHED:
         break;
     }
     return VO_OK;
 }
 
+/* Frees all but the result. What tracks had when a failure stopped them is kept, in order. */
+static void end(job *j) {
+    for (int i = j->reported; j->waiting && i < j->started; i++) report_waiting(j, i);
+    for (int i = 0; j->tracks && i < j->n_tracks; i++) vo_track_destroy(j->tracks[i]);
+    vo_free(j->tracks);
+    vo_free(j->waiting);
+    vo_free(j->lane_track);
+    vo_free(j->lane_first);
+    vo_free(j->feeds);
+    vo_free(j->chunks);
+    vo_free(j->clips);
+    vo_tokens_free(&j->plan.initial);
+    vo_tokens_free(&j->plan.prefix);
+    vo_tokens_free(&j->plan.suppress);
+}
+
 vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_samples,
                         const vocis_transcribe_params *params, vocis_result **result,
                         vo_error *err) {
     double begin = vo_clock_seconds();
+    const vocis_model *model = session->model;
     vo_error local = {0};
-    job j = {.session = session,
-             .params = params,
-             .ids = vo_tokenizer_ids(session->model->tokenizer),
-             .window_frames = 2 * (int64_t)session->model->whisper->dims.n_audio_ctx,
-             .err = &local,
-             .result = vo_result_create()};
-    const vocis_engine *engine = session->model->engine;
-    j.signal = (vo_mel_signal){session->model->mel, &engine->kernels,
-                               engine->pool,        samples,
-                               n_samples,           j.window_frames * VO_MEL_HOP};
     *result = NULL;
-    if (n_samples < 0 || (n_samples > 0 && !samples)) {
-        vo_result_destroy(j.result);
+    if (n_samples < 0 || (n_samples > 0 && !samples))
         return vo_fail(err, VO_ERR_ARGUMENT, "there are no samples to transcribe");
-    }
+    job j = {.err = &local, .result = vo_result_create()};
     if (!j.result) return vo_fail(err, VO_ERR_MEMORY, "no memory for a result");
     j.result->duration = (double)n_samples / VO_MEL_FRAMES_PER_SECOND / VO_MEL_HOP;
     j.result->task = params->task;
     j.result->settings = *params;
+    j.plan = (vo_track_plan){.session = session,
+                             .params = params,
+                             .ids = vo_tokenizer_ids(model->tokenizer),
+                             .window_frames = 2 * (int64_t)model->whisper->dims.n_audio_ctx,
+                             .duration = j.result->duration,
+                             .timings = &j.result->timings};
+    j.plan.signal = (vo_mel_signal){.mel = model->mel,
+                                    .kernels = &model->engine->kernels,
+                                    .pool = model->engine->pool,
+                                    .samples = samples,
+                                    .n_samples = n_samples,
+                                    .pad = j.plan.window_frames * VO_MEL_HOP};
     vo_status status = prepare(&j);
     while (status == VO_OK && j.state != FINISHED) status = step(&j);
-    vo_free(j.clips);
-    vo_tokens_free(&j.all);
-    vo_tokens_free(&j.prefix);
-    vo_tokens_free(&j.suppress);
-    vo_tokens_free(&j.prompt);
+    end(&j);
     j.result->timings.total = vo_clock_seconds() - begin;
     j.result->peak_bytes = vo_memory_get_stats().peak_bytes;
     /* What was done stays available after a failure midway. */

@@ -185,6 +185,8 @@ static json_t *json_settings(const vocis_transcribe_params *p, bool *failed) {
     vo_json_put(o, "no_speech_threshold", json_float(p->no_speech_threshold), failed);
     vo_json_put(o, "without_timestamps", json_boolean(p->without_timestamps), failed);
     vo_json_put(o, "max_initial_timestamp", json_float(p->max_initial_timestamp), failed);
+    vo_json_put(o, "chunking",
+                vo_json_text(p->chunking == VOCIS_CHUNK_SPEECH ? "vad" : "sequential"), failed);
     vo_json_put(o, "max_tokens", json_integer(p->max_tokens), failed);
     vo_json_put(o, "seed", json_integer((json_int_t)p->seed), failed);
     return o;
@@ -194,6 +196,7 @@ static json_t *json_timings(const vocis_timings *t, bool *failed) {
     json_t *o = json_object();
     vo_json_put(o, "total", json_double(t->total), failed);
     vo_json_put(o, "mel", json_double(t->mel), failed);
+    vo_json_put(o, "cut", json_double(t->cut), failed);
     vo_json_put(o, "encode", json_double(t->encode), failed);
     vo_json_put(o, "decode", json_double(t->decode), failed);
     vo_json_put(o, "windows", json_integer(t->windows), failed);

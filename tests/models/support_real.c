@@ -59,7 +59,7 @@ vocis_session *real_session(vocis_engine *engine, const char *model_path, int ro
     vo_error err = {0};
     vocis_model *model;
     vocis_session *session;
-    if (vo_model_load(engine, model_path, &model, &err) != VO_OK ||
+    if (vo_model_load(engine, model_path, "f32", &model, &err) != VO_OK ||
         vo_session_create(model, (vocis_session_params){.max_sequences = rows}, &session, &err) !=
             VO_OK) {
         fprintf(stderr, "%s: %s\n", model_path, err.message);

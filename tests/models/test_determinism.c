@@ -63,7 +63,7 @@ static void make_outcome(int threads, const char *cpu, int beams, outcome *out) 
     real_encode(session, jfk.samples, jfk.n_samples);
     out->audio_bytes = (size_t)dims->n_audio_ctx * (size_t)dims->n_audio_state * sizeof(float);
     out->audio = copy(vo_whisper_audio(session->state), out->audio_bytes);
-    vo_lm *lm = &session->lm;
+    vo_lm *lm = &session->lanes[0].lm;
     assert_int_equal(lm->step(lm->self, &(vo_lm_input){0, N_PROMPT, prompt}, 1, &logits, &err),
                      VO_OK);
     out->n_vocab = dims->n_vocab;
@@ -219,7 +219,7 @@ static void test_forks(void **state) {
     float *want = copy(r.logits[0], r.bytes);
     rewind_row(&r, 0, 0);
     step(&r, &(vo_whisper_feed){0, 1, N_PROMPT, prompt}, 1);
-    assert_int_equal(vo_kv_fork(vo_whisper_cache(r.state), parents, ROWS, &err), VO_OK);
+    assert_int_equal(vo_kv_fork(vo_whisper_cache(r.state), 0, ROWS, parents, ROWS, &err), VO_OK);
     vo_whisper_feed feed[ROWS];
     for (int k = 0; k < 2; k++) {
         for (int i = 0; i < ROWS; i++) feed[i] = (vo_whisper_feed){i, 1, 1, &words[k]};

@@ -597,7 +597,7 @@ static void test_steps_allocate_nothing(void **state) {
     fixture *f = *state;
     if (!f->session) skip();
     vo_error err = {0};
-    vo_lm *lm = &f->session->lm;
+    vo_lm *lm = &f->session->lanes[0].lm;
     float *const *logits;
     const int32_t start[] = {50258, 50259, 50359}, word = COUNTRY;
     const int parents[] = {0, 0, 0, 0, 0};

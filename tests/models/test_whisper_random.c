@@ -144,7 +144,7 @@ static void test_logits(void **state) {
     int n = real_json_ids(json_object_get(f->golden, "prompt_tokens"), ids, 32);
     assert_true(n > 0);
     vo_error err = {0};
-    vo_lm *lm = &f->session->lm;
+    vo_lm *lm = &f->session->lanes[0].lm;
     float *const *logits;
     int64_t count;
     assert_int_equal(lm->rewind(lm->self, 0, 0, &err), VO_OK);
@@ -261,7 +261,7 @@ static void decode_window(fixture *f, const vocis_transcribe_params *p, vo_decod
     d.beam_size = p->beam_size;
     d.patience = p->patience;
     d.length_penalty = p->length_penalty;
-    vo_lm *lm = &f->session->lm;
+    vo_lm *lm = &f->session->lanes[0].lm;
     float *const *logits;
     assert_int_equal(lm->rewind(lm->self, 0, 0, &err), VO_OK);
     assert_int_equal(lm->step(lm->self, &(vo_lm_input){0, sot + 1, prompt.ids}, 1, &logits, &err),
@@ -269,7 +269,7 @@ static void decode_window(fixture *f, const vocis_transcribe_params *p, vo_decod
     *no_speech = expf(logits[0][ids->no_speech] - vo_logsumexp(logits[0], ids->n_vocab));
     int fed = sot + 1 < prompt.n ? sot + 1 : sot;
     assert_int_equal(lm->rewind(lm->self, 0, fed, &err), VO_OK);
-    assert_int_equal(vo_decode(f->session->decoder, prompt.ids, prompt.n, fed, &d, decoded, &err),
+    assert_int_equal(vo_decode(f->session->lanes[0].decoder, prompt.ids, prompt.n, fed, &d, decoded, &err),
                      VO_OK);
     vo_tokens_free(&all);
     vo_tokens_free(&prefix);

@@ -108,7 +108,7 @@ static void test_logits(void **state) {
     json_t *ids = json_object_get(golden, "input_ids");
     assert_true(json_array_size(ids) > 0);
     vo_error err = {0};
-    vo_lm *lm = &f->session->lm;
+    vo_lm *lm = &f->session->lanes[0].lm;
     assert_int_equal(lm->rewind(lm->self, 0, 0, &err), VO_OK);
     double worst = 0;
     for (size_t i = 0; i < json_array_size(ids); i++) {
@@ -211,7 +211,7 @@ static double logit_gap(fixture *f, const char *path, const vocis_transcribe_par
         VO_OK);
     vo_tokens_append(&prompt, window.ids, window.n, &err);
     encode_window(f, path, seek);
-    vo_lm *lm = &f->session->lm;
+    vo_lm *lm = &f->session->lanes[0].lm;
     vo_lm_input input = {0, prompt.n, prompt.ids};
     float *const *logits;
     assert_int_equal(lm->rewind(lm->self, 0, 0, &err), VO_OK);

@@ -76,7 +76,7 @@ static void test_fork_shares(void **state) {
     vo_kv *kv = create(3, 6, 8);
     int32_t slots[6], mine, theirs;
     assert_int_equal(vo_kv_append(kv, 0, 5, slots, NULL), VO_OK);
-    assert_int_equal(vo_kv_fork(kv, (const int[]){0, 0, 0}, 3, NULL), VO_OK);
+    assert_int_equal(vo_kv_fork(kv, 0, 3, (const int[]){0, 0, 0}, 3, NULL), VO_OK);
     for (int row = 0; row < 3; row++) {
         assert_int_equal(vo_kv_length(kv, row), 5);
         for (int i = 0; i < 5; i++) assert_int_equal(slot_of(kv, row, i), slots[i]);
@@ -95,11 +95,37 @@ static void test_fork_shares(void **state) {
     /* Fewer rows: the others are emptied. */
     assert_int_equal(vo_kv_append(kv, 1, 3, slots, NULL), VO_OK);
     assert_int_equal(vo_kv_append(kv, 2, 2, slots, NULL), VO_OK);
-    assert_int_equal(vo_kv_fork(kv, (const int[]){2}, 1, NULL), VO_OK);
+    assert_int_equal(vo_kv_fork(kv, 0, 3, (const int[]){2}, 1, NULL), VO_OK);
     assert_int_equal(vo_kv_length(kv, 0), 2);
     assert_int_equal(vo_kv_length(kv, 1), 0);
     assert_int_equal(vo_kv_length(kv, 2), 0);
-    assert_int_equal(vo_kv_fork(kv, NULL, 0, NULL), VO_OK);
+    assert_int_equal(vo_kv_fork(kv, 0, 3, NULL, 0, NULL), VO_OK);
+    assert_int_equal(room(kv, 2), 6);
+    vo_kv_destroy(kv);
+}
+
+static void test_fork_of_a_range(void **state) {
+    (void)state;
+    vo_kv *kv = create(4, 6, 16);
+    int32_t slots[4][3];
+    for (int row = 0; row < 4; row++)
+        assert_int_equal(vo_kv_append(kv, row, row < 3 ? row + 1 : 3, slots[row], NULL), VO_OK);
+    /* Rows 2 and 3 change places; rows 0 and 1 keep what they have. */
+    assert_int_equal(vo_kv_truncate(kv, 3, 1, NULL), VO_OK);
+    assert_int_equal(vo_kv_fork(kv, 2, 2, (const int[]){1, 0}, 2, NULL), VO_OK);
+    assert_int_equal(vo_kv_length(kv, 0), 1);
+    assert_int_equal(vo_kv_length(kv, 1), 2);
+    assert_int_equal(vo_kv_length(kv, 2), 1);
+    assert_int_equal(vo_kv_length(kv, 3), 3);
+    assert_int_equal(slot_of(kv, 2, 0), slots[3][0]);
+    for (int i = 0; i < 3; i++) assert_int_equal(slot_of(kv, 3, i), slots[2][i]);
+    assert_int_equal(slot_of(kv, 1, 1), slots[1][1]);
+    /* A parent is counted from the first row of the range. */
+    assert_int_equal(vo_kv_fork(kv, 2, 2, (const int[]){2}, 1, NULL), VO_ERR_ARGUMENT);
+    assert_int_equal(vo_kv_fork(kv, 3, 2, (const int[]){0}, 1, NULL), VO_ERR_ARGUMENT);
+    assert_int_equal(vo_kv_fork(kv, 1, 3, (const int[]){0}, 1, NULL), VO_OK);
+    assert_int_equal(vo_kv_length(kv, 0), 1);
+    assert_int_equal(vo_kv_length(kv, 1), 2);
     assert_int_equal(room(kv, 2), 6);
     vo_kv_destroy(kv);
 }
@@ -114,9 +140,9 @@ static void test_wrong_arguments(void **state) {
     assert_int_equal(vo_kv_append(kv, -1, 1, slots, NULL), VO_ERR_ARGUMENT);
     assert_int_equal(vo_kv_append(kv, 0, -1, slots, NULL), VO_ERR_ARGUMENT);
     assert_int_equal(vo_kv_append(kv, 0, INT32_MAX, slots, NULL), VO_ERR_LIMIT);
-    assert_int_equal(vo_kv_fork(kv, (const int[]){0, 2}, 2, NULL), VO_ERR_ARGUMENT);
-    assert_int_equal(vo_kv_fork(kv, (const int[]){0, -1}, 2, NULL), VO_ERR_ARGUMENT);
-    assert_int_equal(vo_kv_fork(kv, (const int[]){0, 0, 0}, 3, NULL), VO_ERR_ARGUMENT);
+    assert_int_equal(vo_kv_fork(kv, 0, 2, (const int[]){0, 2}, 2, NULL), VO_ERR_ARGUMENT);
+    assert_int_equal(vo_kv_fork(kv, 0, 2, (const int[]){0, -1}, 2, NULL), VO_ERR_ARGUMENT);
+    assert_int_equal(vo_kv_fork(kv, 0, 2, (const int[]){0, 0, 0}, 3, NULL), VO_ERR_ARGUMENT);
     assert_int_equal(vo_kv_truncate(kv, 0, 3, NULL), VO_ERR_ARGUMENT);
     assert_int_equal(vo_kv_truncate(kv, 0, -1, NULL), VO_ERR_ARGUMENT);
     assert_int_equal(vo_kv_truncate(kv, 9, 0, NULL), VO_ERR_ARGUMENT);
@@ -189,7 +215,7 @@ static void random_fork(vo_kv *kv, naive *m) {
         memcpy(m->tokens[i], old.tokens[parents[i]], sizeof m->tokens[i]);
         m->length[i] = old.length[parents[i]];
     }
-    assert_int_equal(vo_kv_fork(kv, parents, n, NULL), VO_OK);
+    assert_int_equal(vo_kv_fork(kv, 0, ROWS, parents, n, NULL), VO_OK);
 }
 
 static void test_random_operations(void **state) {
@@ -241,7 +267,7 @@ static void test_forked_attention(void **state) {
     for (int step = 0; step < 6; step++) {
         int rows = step < 2 ? 1 : 2;
         if (step == 2) { /* a common past of two positions */
-            assert_int_equal(vo_kv_fork(kv, (const int[]){0, 0}, 2, NULL), VO_OK);
+            assert_int_equal(vo_kv_fork(kv, 0, 2, (const int[]){0, 0}, 2, NULL), VO_OK);
             sum[1] = sum[0];
         }
         for (int r = 0; r < rows; r++) {
@@ -268,8 +294,11 @@ static void test_forked_attention(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_append),           cmocka_unit_test(test_fork_shares),
-        cmocka_unit_test(test_wrong_arguments),  cmocka_unit_test(test_random_operations),
+        cmocka_unit_test(test_append),
+        cmocka_unit_test(test_fork_shares),
+        cmocka_unit_test(test_fork_of_a_range),
+        cmocka_unit_test(test_wrong_arguments),
+        cmocka_unit_test(test_random_operations),
         cmocka_unit_test(test_forked_attention),
     };
     return cmocka_run_group_tests_name("tensor: kv", tests, NULL, NULL);

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* Tokens that the decoder takes in one run, so also the most rows. Longer prompts go in pieces:
- * each token's sums are the same in any company. */
+/* Tokens that the decoder takes in one run, or as many as there are rows. Longer prompts go in
+ * pieces: each token's sums are the same in any company. */
 enum { TEXT_CAPACITY = 64 };
 
 struct vo_whisper_state {
@@ -22,7 +22,9 @@ struct vo_whisper_state {
     float *mel, *audio;
     int32_t *audio_slots;
     vo_plan *text_plan;
-    /* its inputs: [TEXT_CAPACITY] but picked [rows] and the slot table */
+    int capacity; /* tokens of one run */
+    int *fed;     /* [rows] scratch of a step */
+    /* its inputs: [capacity] but picked [rows] and the slot table */
     int32_t *tokens, *positions, *slots, *row, *length, *window, *audio_length, *picked, *table;
     float **logits; /* [rows], into the plan's output */
 };
@@ -31,6 +33,7 @@ static vo_status create_audio_plan(vo_whisper_state *s, vo_error *err) {
     const vo_whisper_dims *dims = &s->model->dims;
     vo_graph *g = vo_graph_create(err);
     if (!g) return VO_ERR_MEMORY;
+    vo_graph_set_compute(g, s->model->compute);
     vo_array *outputs[1 + 2 * VO_WHISPER_MAX_LAYERS];
     int64_t t = dims->n_audio_ctx;
     vo_array *mel = vo_input(g, VO_F32, 2 * t, dims->n_mels, VO_PARAM_ROWS, 2 * t);
@@ -49,7 +52,8 @@ static vo_status create_audio_plan(vo_whisper_state *s, vo_error *err) {
 static vo_status create_text_plan(vo_whisper_state *s, vo_error *err) {
     vo_graph *g = vo_graph_create(err);
     if (!g) return VO_ERR_MEMORY;
-    const int64_t n = TEXT_CAPACITY, cells = (int64_t)vo_kv_table_entries(s->self);
+    vo_graph_set_compute(g, s->model->compute);
+    const int64_t n = s->capacity, cells = (int64_t)vo_kv_table_entries(s->self);
     vo_whisper_text_inputs in = {.tokens = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
                                  .positions = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
                                  .slots = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
@@ -74,25 +78,27 @@ static vo_status create_text_plan(vo_whisper_state *s, vo_error *err) {
     s->picked = vo_plan_data(s->text_plan, in.picked);
     s->table = vo_plan_data(s->text_plan, in.table);
     s->logits = vo_alloc_array((size_t)s->p.rows, sizeof *s->logits);
-    if (!s->logits) return vo_fail(err, VO_ERR_MEMORY, "no memory for a session");
+    s->fed = vo_alloc_array((size_t)s->p.rows, sizeof *s->fed);
+    if (!s->logits || !s->fed) return vo_fail(err, VO_ERR_MEMORY, "no memory for a session");
     float *out = vo_plan_data(s->text_plan, logits);
     for (int i = 0; i < s->p.rows; i++) s->logits[i] = out + i * logits->row_stride;
     return VO_OK;
 }
 
-/* A row shares its prompt (at most n_text_ctx) with the others; its own part is what one
+/* The rows of a window share their prompt (at most n_text_ctx); a row's own part is what one
  * window can generate, half a context. */
-static int self_slots(const vo_whisper_dims *dims, int rows) {
-    int own = dims->n_text_ctx / 2 + 2;
-    return dims->n_text_ctx + (rows - 1) * (own < dims->n_text_ctx ? own : dims->n_text_ctx);
+static int self_slots(const vo_whisper_dims *dims, vo_whisper_state_params p) {
+    int own = dims->n_text_ctx / 2 + 2, rows = p.rows / p.windows;
+    if (own > dims->n_text_ctx) own = dims->n_text_ctx;
+    return p.windows * (dims->n_text_ctx + (rows - 1) * own) + p.rows % p.windows * own;
 }
 
 vo_status vo_whisper_state_create(const vo_whisper *model, const vo_runtime *runtime,
                                   vo_whisper_state_params params, vo_whisper_state **out,
                                   vo_error *err) {
     const vo_whisper_dims *dims = &model->dims;
-    if (params.rows < 1 || params.rows > TEXT_CAPACITY || params.windows < 1 ||
-        params.windows > 1024)
+    if (params.rows < 1 || params.rows > VO_WHISPER_MAX_ROWS || params.windows < 1 ||
+        params.windows > params.rows)
         return vo_fail(err, VO_ERR_ARGUMENT, "%d rows and %d windows are not possible", params.rows,
                        params.windows);
     vo_whisper_state *s = vo_alloc(sizeof *s);
@@ -100,12 +106,13 @@ vo_status vo_whisper_state_create(const vo_whisper *model, const vo_runtime *run
     s->model = model;
     s->runtime = *runtime;
     s->p = params;
+    s->capacity = params.rows > TEXT_CAPACITY ? params.rows : TEXT_CAPACITY;
     vo_kv_params self = {.layers = dims->n_text_layer,
                          .heads = dims->n_text_head,
                          .head_dim = dims->n_text_state / dims->n_text_head,
                          .rows = params.rows,
                          .max_length = dims->n_text_ctx,
-                         .slots = self_slots(dims, params.rows)};
+                         .slots = self_slots(dims, params)};
     vo_kv_params cross = self;
     cross.rows = params.windows;
     cross.max_length = dims->n_audio_ctx;
@@ -128,6 +135,7 @@ void vo_whisper_state_destroy(vo_whisper_state *s) {
     vo_kv_destroy(s->self);
     vo_kv_destroy(s->cross);
     vo_free(s->logits);
+    vo_free(s->fed);
     vo_free(s);
 }
 
@@ -198,10 +206,10 @@ static vo_status run_leading(vo_whisper_state *s, const vo_whisper_feed *feeds, 
                              int total, int *fed, vo_error *err) {
     vo_status status = VO_OK;
     for (int i = 0; i < n_feeds && status == VO_OK; i++) {
-        while (status == VO_OK && total > TEXT_CAPACITY && fed[i] + 1 < feeds[i].n_tokens) {
+        while (status == VO_OK && total > s->capacity && fed[i] + 1 < feeds[i].n_tokens) {
             int n = feeds[i].n_tokens - fed[i] - 1;
-            if (n > TEXT_CAPACITY) n = TEXT_CAPACITY;
-            if (n > total - TEXT_CAPACITY) n = total - TEXT_CAPACITY;
+            if (n > s->capacity) n = s->capacity;
+            if (n > total - s->capacity) n = total - s->capacity;
             status = put_tokens(s, &feeds[i], fed[i], n, 0, err);
             if (status == VO_OK) status = run_text(s, n, 0, err);
             fed[i] += n;
@@ -213,8 +221,9 @@ static vo_status run_leading(vo_whisper_state *s, const vo_whisper_feed *feeds, 
 
 vo_status vo_whisper_step(vo_whisper_state *s, const vo_whisper_feed *feeds, int n_feeds,
                           float *const **logits, vo_error *err) {
-    int total, at = 0, fed[TEXT_CAPACITY] = {0};
+    int total, at = 0, *fed = s->fed;
     vo_status status = check_feeds(s, feeds, n_feeds, &total, err);
+    memset(fed, 0, (size_t)s->p.rows * sizeof *fed);
     if (status == VO_OK) status = run_leading(s, feeds, n_feeds, total, fed, err);
     for (int i = 0; i < n_feeds && status == VO_OK; i++) {
         int n = feeds[i].n_tokens - fed[i];

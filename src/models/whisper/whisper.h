@@ -35,6 +35,7 @@ typedef struct vo_whisper_block {
 
 typedef struct vo_whisper {
     vo_whisper_dims dims;
+    vo_compute compute; /* of every product; f32 after loading, may be set before the first state */
     vo_nn_conv conv1, conv2;    /* [d, 3, n_mels], [d, 3, d] */
     vo_weight *audio_positions; /* [n_audio_ctx, d] */
     vo_nn_norm audio_norm;      /* after the last encoder block */
@@ -78,6 +79,8 @@ void vo_whisper_cross_store(vo_graph *graph, const vo_whisper *model, vo_kv *cro
 /* ---- one mutable set of caches and plans ---------------------------------------------------- */
 
 typedef struct vo_whisper_state vo_whisper_state;
+
+enum { VO_WHISPER_MAX_ROWS = 256 };
 
 typedef struct vo_whisper_state_params {
     int rows;    /* token sequences at once: beams or samples */
