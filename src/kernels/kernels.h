@@ -20,9 +20,9 @@
  * equal for any tile, row count and thread, and close between levels.
  *
  * int8. B is s8, symmetric, one scale per column, stored as [k/4][nr][4] per panel, k rounded up to
- * VO_INT8_K with zeros; A is u8 around int8_zero, one scale per row, chosen from the row itself.
- * |B| <= 127. Sums are exact integers, so levels with the same int8_max agree bit for bit. Levels
- * whose multiplier saturates use 7 bits for A (int8_max 63, int8_zero 64).
+ * VO_INT8_K with zeros; A is u8 around int8_zero, or s8 where that is 0, one scale per row, chosen
+ * from the row itself. |B| <= 127. Sums are exact integers, so levels with the same int8_max agree
+ * bit for bit. Levels whose multiplier saturates use 7 bits for A (int8_max 63, int8_zero 64).
  */
 #ifndef VO_KERNELS_H
 #define VO_KERNELS_H
@@ -50,7 +50,7 @@ typedef struct vo_kernels {
 #undef VO_KERNEL
     int mr, nr;              /* tile of gemm_*: rows of A, columns of B per panel */
     int mr_bf16, mr_int8;    /* rows of A in a tile of gemm_bf16 and gemm_int8; nr is shared */
-    int int8_max, int8_zero; /* 127 and 128, or 63 and 64 */
+    int int8_max, int8_zero; /* 127 and 128, 127 and 0, or 63 and 64 */
     int attn_queries;        /* most queries of one attend_block */
     uint32_t flags;          /* the CPU flags this table was made for */
 } vo_kernels;

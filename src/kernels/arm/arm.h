@@ -19,4 +19,9 @@ enum {
 
 void vo_simd_init_neon(vo_kernels *kernels);
 
+/* int8: each overrides its kernels and their sizes. */
+void vo_int8_init_neon(vo_kernels *kernels);
+void vo_int8_init_dotprod(vo_kernels *kernels);
+void vo_int8_init_i8mm(vo_kernels *kernels);
+
 #endif

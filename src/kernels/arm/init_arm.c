@@ -20,4 +20,7 @@ void vo_kernels_init_arm(vo_kernels *kernels, uint32_t flags) {
     kernels->mr = VO_NEON_MR;
     kernels->nr = VO_NEON_NR;
     kernels->attn_queries = VO_NEON_NR;
+    vo_int8_init_neon(kernels);
+    if (flags & VO_CPU_DOTPROD) vo_int8_init_dotprod(kernels);
+    if (flags & VO_CPU_I8MM) vo_int8_init_i8mm(kernels);
 }

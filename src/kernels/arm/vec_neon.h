@@ -120,6 +120,29 @@ static inline float v_hmax(vf x) {
     return vmaxvq_f32(x);
 }
 
+static inline vf v_max_bits(vf a, vf b) {
+    return vreinterpretq_f32_u32(vmaxq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)));
+}
+static inline float v_hmax_bits(vf x) {
+    return vget_lane_f32(vreinterpret_f32_u32(vdup_n_u32(vmaxvq_u32(vreinterpretq_u32_f32(x)))), 0);
+}
+static inline vf v_difference(const int32_t *a, const int32_t *b) {
+    return vcvtq_f32_s32(vsubq_s32(vld1q_s32(a), vld1q_s32(b)));
+}
+static inline vf v_difference_n(const int32_t *a, const int32_t *b, int n) {
+    int32_t s[VF_LANES] = {0}, t[VF_LANES] = {0};
+    memcpy(s, a, (size_t)n * sizeof *s);
+    memcpy(t, b, (size_t)n * sizeof *t);
+    return v_difference(s, t);
+}
+static inline void v_store_bytes(uint8_t *p, const vf x[4], int zero) {
+    const int16x4_t a = vqmovn_s32(vcvtnq_s32_f32(x[0])), b = vqmovn_s32(vcvtnq_s32_f32(x[1]));
+    const int16x4_t c = vqmovn_s32(vcvtnq_s32_f32(x[2])), d = vqmovn_s32(vcvtnq_s32_f32(x[3]));
+    const int8x16_t bytes =
+        vcombine_s8(vqmovn_s16(vcombine_s16(a, b)), vqmovn_s16(vcombine_s16(c, d)));
+    vst1q_u8(p, vaddq_u8(vreinterpretq_u8_s8(bytes), vdupq_n_u8((uint8_t)zero)));
+}
+
 /* r[i][j] becomes r[j][i] */
 static inline void v_transpose(vf r[VF_LANES]) {
     const float64x2_t a = vreinterpretq_f64_f32(vtrn1q_f32(r[0], r[1]));

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * GEMM in int8 for NEON with matrix products: smmla multiplies two rows by two columns, eight deep,
+ * twice the work of sdot. A pair of rows is zipped from their runs of bytes, a pair of columns from
+ * two steps of four in k. Sums lie as 2x2 until the end.
+ */
+#include <arm_neon.h>
+
+#include "kernels/arm/arm.h"
+#include "kernels/arm/vec_neon.h"
+#include "kernels/unroll.h"
+
+enum {
+    MR = 8, /* 24 sums, 2 of A, 3 of B and one pair of columns in 32 registers */
+    NR = VO_NEON_NR,
+    MAX = 127,
+    ZERO = 0,
+    V = NR / 4,
+    GROUP = 4 * NR, /* bytes of one step of four in k */
+    AHEAD = 2048    /* bytes of B that are prefetched */
+};
+
+#include "kernels/simd/int8.inc.h"
+
+VO_INLINE int8x16_t zip_rows(const uint8_t *a) {
+    const int64x2_t first = vreinterpretq_s64_u8(vcombine_u8(vld1_u8(a), vld1_u8(a + VO_INT8_K)));
+    return vreinterpretq_s8_s64(first);
+}
+
+/* P pairs of rows. */
+VO_INLINE void tile(const int P, int64_t k, const uint8_t *a, const int8_t *b, int32_t *c,
+                    int accumulate) {
+    int32x4_t sum[MR / 2][V][2];
+    VO_UNROLL for (int i = 0; i < P; i++) {
+        VO_UNROLL for (int j = 0; j < V; j++) sum[i][j][0] = sum[i][j][1] = vdupq_n_s32(0);
+    }
+    for (int64_t k0 = 0; k0 < k; k0 += VO_INT8_K, a += MR * VO_INT8_K) {
+        for (int kk = 0; kk < VO_INT8_K; kk += 8, b += 2 * GROUP) {
+            int8x16_t x[MR / 2];
+            __builtin_prefetch(b + AHEAD);
+            __builtin_prefetch(b + AHEAD + GROUP);
+            VO_UNROLL for (int i = 0; i < P; i++) x[i] = zip_rows(a + 2 * i * VO_INT8_K + kk);
+            VO_UNROLL for (int j = 0; j < V; j++) {
+                const int32x4_t low = vreinterpretq_s32_s8(vld1q_s8(b + 16 * j));
+                const int32x4_t high = vreinterpretq_s32_s8(vld1q_s8(b + GROUP + 16 * j));
+                const int8x16_t left = vreinterpretq_s8_s32(vzip1q_s32(low, high));
+                const int8x16_t right = vreinterpretq_s8_s32(vzip2q_s32(low, high));
+                VO_UNROLL for (int i = 0; i < P; i++) {
+                    sum[i][j][0] = vmmlaq_s32(sum[i][j][0], x[i], left);
+                    sum[i][j][1] = vmmlaq_s32(sum[i][j][1], x[i], right);
+                }
+            }
+        }
+    }
+    VO_UNROLL for (int i = 0; i < 2 * P; i++) {
+        VO_UNROLL for (int j = 0; j < V; j++) {
+            int32_t *to = c + i * NR + 4 * j;
+            const int64x2_t left = vreinterpretq_s64_s32(sum[i / 2][j][0]);
+            const int64x2_t right = vreinterpretq_s64_s32(sum[i / 2][j][1]);
+            const int32x4_t row =
+                vreinterpretq_s32_s64(i % 2 ? vzip2q_s64(left, right) : vzip1q_s64(left, right));
+            vst1q_s32(to, accumulate ? vaddq_s32(row, vld1q_s32(to)) : row);
+        }
+    }
+}
+
+static void gemm(int64_t k, const uint8_t *a, const int8_t *b, int32_t *c, int m, int accumulate) {
+    if (m <= 2)
+        tile(1, k, a, b, c, accumulate);
+    else if (m <= 4)
+        tile(2, k, a, b, c, accumulate);
+    else if (m <= 6)
+        tile(3, k, a, b, c, accumulate);
+    else
+        tile(4, k, a, b, c, accumulate);
+}
+
+void vo_int8_init_i8mm(vo_kernels *kernels) {
+    int8_fill(kernels, gemm);
+}
