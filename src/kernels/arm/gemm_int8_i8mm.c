@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * GEMM in int8 for NEON with matrix products: smmla multiplies two rows by two columns, eight deep,
- * twice the work of sdot. A pair of rows is zipped from their runs of bytes, a pair of columns from
- * two steps of four in k. Sums lie as 2x2 until the end.
+ * twice the work of sdot. A pair of rows comes from their runs of bytes, a pair of columns is
+ * zipped from two steps of four in k. Sums lie as 2x2 until the end.
  */
 #include <arm_neon.h>
 
@@ -11,7 +11,7 @@
 #include "kernels/unroll.h"
 
 enum {
-    MR = 8, /* 24 sums, 2 of A, 3 of B and one pair of columns in 32 registers */
+    MR = 8, /* 24 sums, 6 pairs of columns, a pair of rows in 32 registers */
     NR = VO_NEON_NR,
     MAX = 127,
     ZERO = 0,
@@ -22,9 +22,9 @@ enum {
 
 #include "kernels/simd/int8.inc.h"
 
-VO_INLINE int8x16_t zip_rows(const uint8_t *a) {
-    const int64x2_t first = vreinterpretq_s64_u8(vcombine_u8(vld1_u8(a), vld1_u8(a + VO_INT8_K)));
-    return vreinterpretq_s8_s64(first);
+/* Eight steps of k of two rows. */
+VO_INLINE int8x16_t pair_rows(const uint8_t *a) {
+    return vreinterpretq_s8_u8(vcombine_u8(vld1_u8(a), vld1_u8(a + VO_INT8_K)));
 }
 
 /* P pairs of rows. */
@@ -36,18 +36,20 @@ VO_INLINE void tile(const int P, int64_t k, const uint8_t *a, const int8_t *b, i
     }
     for (int64_t k0 = 0; k0 < k; k0 += VO_INT8_K, a += MR * VO_INT8_K) {
         for (int kk = 0; kk < VO_INT8_K; kk += 8, b += 2 * GROUP) {
-            int8x16_t x[MR / 2];
+            int8x16_t left[V], right[V]; /* pairs of columns */
             __builtin_prefetch(b + AHEAD);
             __builtin_prefetch(b + AHEAD + GROUP);
-            VO_UNROLL for (int i = 0; i < P; i++) x[i] = zip_rows(a + 2 * i * VO_INT8_K + kk);
             VO_UNROLL for (int j = 0; j < V; j++) {
                 const int32x4_t low = vreinterpretq_s32_s8(vld1q_s8(b + 16 * j));
                 const int32x4_t high = vreinterpretq_s32_s8(vld1q_s8(b + GROUP + 16 * j));
-                const int8x16_t left = vreinterpretq_s8_s32(vzip1q_s32(low, high));
-                const int8x16_t right = vreinterpretq_s8_s32(vzip2q_s32(low, high));
-                VO_UNROLL for (int i = 0; i < P; i++) {
-                    sum[i][j][0] = vmmlaq_s32(sum[i][j][0], x[i], left);
-                    sum[i][j][1] = vmmlaq_s32(sum[i][j][1], x[i], right);
+                left[j] = vreinterpretq_s8_s32(vzip1q_s32(low, high));
+                right[j] = vreinterpretq_s8_s32(vzip2q_s32(low, high));
+            }
+            VO_UNROLL for (int i = 0; i < P; i++) {
+                const int8x16_t x = pair_rows(a + 2 * i * VO_INT8_K + kk);
+                VO_UNROLL for (int j = 0; j < V; j++) {
+                    sum[i][j][0] = vmmlaq_s32(sum[i][j][0], x, left[j]);
+                    sum[i][j][1] = vmmlaq_s32(sum[i][j][1], x, right[j]);
                 }
             }
         }

@@ -31,9 +31,12 @@ static inline int8x8_t repeat(const uint8_t *p) {
 
 VO_INLINE void tile(const int M, int64_t k, const uint8_t *a, const int8_t *b, int32_t *c,
                     int accumulate) {
-    int32x4_t sum[MR][V][2];
+    int32x4_t left[MR][V], right[MR][V]; /* sums of columns 0 and 1, 2 and 3 of each four */
     VO_UNROLL for (int i = 0; i < M; i++) {
-        VO_UNROLL for (int j = 0; j < V; j++) sum[i][j][0] = sum[i][j][1] = vdupq_n_s32(0);
+        VO_UNROLL for (int j = 0; j < V; j++) {
+            left[i][j] = vdupq_n_s32(0);
+            right[i][j] = vdupq_n_s32(0);
+        }
     }
     for (int64_t k0 = 0; k0 < k; k0 += VO_INT8_K, a += MR * VO_INT8_K) {
         for (int kk = 0; kk < VO_INT8_K; kk += 8, b += 2 * GROUP) {
@@ -48,12 +51,10 @@ VO_INLINE void tile(const int M, int64_t k, const uint8_t *a, const int8_t *b, i
                 const int8x8_t x = repeat(a + i * VO_INT8_K + kk);
                 const int8x8_t y = repeat(a + i * VO_INT8_K + kk + 4);
                 VO_UNROLL for (int j = 0; j < V; j++) {
-                    const int16x8_t left = vmull_s8(vget_low_s8(low[j]), x);
-                    const int16x8_t right = vmull_s8(vget_high_s8(low[j]), x);
-                    sum[i][j][0] =
-                        vpadalq_s16(sum[i][j][0], vmlal_s8(left, vget_low_s8(high[j]), y));
-                    sum[i][j][1] =
-                        vpadalq_s16(sum[i][j][1], vmlal_s8(right, vget_high_s8(high[j]), y));
+                    const int16x8_t p = vmull_s8(vget_low_s8(low[j]), x);
+                    const int16x8_t q = vmull_s8(vget_high_s8(low[j]), x);
+                    left[i][j] = vpadalq_s16(left[i][j], vmlal_s8(p, vget_low_s8(high[j]), y));
+                    right[i][j] = vpadalq_s16(right[i][j], vmlal_s8(q, vget_high_s8(high[j]), y));
                 }
             }
         }
@@ -61,7 +62,7 @@ VO_INLINE void tile(const int M, int64_t k, const uint8_t *a, const int8_t *b, i
     VO_UNROLL for (int i = 0; i < M; i++) {
         VO_UNROLL for (int j = 0; j < V; j++) {
             int32_t *to = c + i * NR + 4 * j;
-            const int32x4_t all = vpaddq_s32(sum[i][j][0], sum[i][j][1]);
+            const int32x4_t all = vpaddq_s32(left[i][j], right[i][j]);
             vst1q_s32(to, accumulate ? vaddq_s32(all, vld1q_s32(to)) : all);
         }
     }
