@@ -21,15 +21,16 @@ struct vo_kv {
 
 vo_status vo_kv_create(vo_kv_params p, vo_kv **out, vo_error *err) {
     if (p.layers < 1 || p.heads < 1 || p.head_dim < 1 || p.rows < 1 || p.max_length < 1 ||
-        p.slots < 0 || p.rows > INT32_MAX / p.max_length)
-        return vo_fail(err, VO_ERR_ARGUMENT, "kv cache: bad size");
+        p.slots < 0 || p.rows > INT32_MAX / p.max_length ||
+        (p.dtype != VO_F32 && p.dtype != VO_F16))
+        return vo_fail(err, VO_ERR_ARGUMENT, "kv cache: bad size or type");
     if (p.slots == 0) p.slots = p.rows * p.max_length;
     vo_kv *kv = vo_alloc(sizeof *kv);
     if (!kv) return vo_fail(err, VO_ERR_MEMORY, "no memory for a kv cache");
     kv->p = p;
     int64_t dims[] = {p.heads, p.slots, p.head_dim};
     size_t bytes, cells = (size_t)p.rows * (size_t)p.max_length;
-    bool ok = vo_dtype_bytes(VO_F32, dims, 3, &bytes);
+    bool ok = vo_dtype_bytes(p.dtype, dims, 3, &bytes);
     kv->keys = vo_alloc_array((size_t)p.layers, sizeof *kv->keys);
     kv->values = vo_alloc_array((size_t)p.layers, sizeof *kv->values);
     kv->table = vo_alloc_array(cells, sizeof *kv->table);
@@ -74,7 +75,7 @@ void vo_kv_destroy(vo_kv *kv) {
 
 static vo_array *storage(vo_kv *kv, vo_graph *graph, vo_buffer *buffer) {
     int64_t shape[] = {kv->p.heads, kv->p.slots, kv->p.head_dim};
-    return vo_state(graph, buffer, VO_F32, shape, 3);
+    return vo_state(graph, buffer, kv->p.dtype, shape, 3);
 }
 
 vo_array *vo_kv_keys(vo_kv *kv, vo_graph *graph, int layer) {

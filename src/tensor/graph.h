@@ -70,7 +70,8 @@ vo_array *vo_attention(vo_graph *graph, vo_array *q, vo_array *k, vo_array *v, i
 /* The same in simple ops, one window: the fallback that tests the fused op. */
 vo_array *vo_attention_fallback(vo_graph *graph, vo_array *q, vo_array *k, vo_array *v, int heads,
                                 float scale);
-/* Writes row i of x to slot slots[i] of the cache; the result is the cache after that. */
+/* Writes row i of x to slot slots[i] of the cache, f32 or f16 (rounded to the nearest even); the
+ * result is the cache after that. */
 vo_array *vo_kv_store(vo_graph *graph, vo_array *cache, vo_array *x, vo_array *slots);
 /* Row i sees the first len[i] positions of sequence seq[i]; position p lies in slot
  * table[seq * max_length + p] (table NULL: seq * max_length + p). */

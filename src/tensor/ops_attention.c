@@ -46,7 +46,8 @@ vo_array *vo_attention_fallback(vo_graph *graph, vo_array *q, vo_array *k, vo_ar
 }
 
 static bool is_cache(const vo_array *c) {
-    return c->rank == 3 && c->dtype == VO_F32 && (c->op == VO_OP_STATE || c->op == VO_OP_kv_store);
+    return c->rank == 3 && (c->dtype == VO_F32 || c->dtype == VO_F16) &&
+           (c->op == VO_OP_STATE || c->op == VO_OP_kv_store);
 }
 static bool is_ids(const vo_array *x) {
     return x->dtype == VO_I32 && x->rank == 1;
@@ -66,9 +67,9 @@ vo_array *vo_attention_cached(vo_graph *graph, vo_array *q, vo_array *k, vo_arra
                               vo_array *table, vo_array *seq, vo_array *len, int64_t max_length,
                               float scale) {
     if (!q || !k || !v || !seq || !len) return NULL;
-    bool fits = is_cache(k) && is_cache(v) && k->shape[1] == v->shape[1] && q->rank == 2 &&
-                q->dtype == VO_F32 && q->shape[1] == k->shape[0] * k->shape[2] && is_ids(seq) &&
-                is_ids(len) && vo_same_rows(seq, q) && vo_same_rows(len, q) &&
+    bool fits = is_cache(k) && is_cache(v) && k->dtype == v->dtype && k->shape[1] == v->shape[1] &&
+                q->rank == 2 && q->dtype == VO_F32 && q->shape[1] == k->shape[0] * k->shape[2] &&
+                is_ids(seq) && is_ids(len) && vo_same_rows(seq, q) && vo_same_rows(len, q) &&
                 (!table || table->dtype == VO_I32) && max_length > 0;
     if (!vo_check(graph, fits, "attention_cached", "queries and caches do not fit")) return NULL;
     vo_shape s = vo_shape_like(q);

@@ -215,6 +215,11 @@ static void run_attend_cached(workload *w) {
                         HEAD, w->d);
     cost(w, 4.0 * KEYS * HEAD, 8.0 * KEYS * HEAD);
 }
+static void run_attend_cached_f16(workload *w) {
+    w->k->attend_cached_f16(1, KEYS, HEAD, 0.125f, w->a, HEAD, w->half, w->half + KEYS * HEAD, NULL,
+                            w->c, HEAD, w->d);
+    cost(w, 4.0 * KEYS * HEAD, 4.0 * KEYS * HEAD);
+}
 static void run_stft400_power(workload *w) {
     w->k->stft400_power(FRAMES, w->a, 160, w->b, w->c, 201, w->d);
     cost(w, 8000.0 * FRAMES, 4.0 * FRAMES * (160 + 201));

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "kernels/support_bench.h"
 #include "kernels/support_check.h"
+#include "kernels/support_attention.h"
 #include "kernels/support_low.h"
 
 static bool verbose;

@@ -510,18 +510,28 @@ static double want_cached(const op_case *c, int64_t i, int64_t j, double *tolera
                   cache_key, cache_value, &v, j % hd);
 }
 
-static void cached_case(const rig *r, int64_t n, int64_t heads, int64_t hd, bool use_table,
-                        bool wide) {
+/* Makes cache_values[side]; of f16 those of a second array, which is returned. */
+static uint16_t *make_cache(vo_graph *g, int side, vo_dtype dtype, const int64_t shape[3],
+                            vo_array **array) {
+    int64_t n = shape[0] * shape[1] * shape[2];
+    float *values = cache_values[side] = rnd_floats(n, -1, 1);
+    uint16_t *halves = dtype == VO_F16 ? vo_alloc_array((size_t)n, sizeof *halves) : NULL;
+    for (int64_t i = 0; halves && i < n; i++)
+        values[i] = vo_f16_to_f32(halves[i] = vo_f32_to_f16(values[i]));
+    vo_buffer *buffer = vo_buffer_borrow(halves ? (void *)halves : (void *)values,
+                                         (size_t)n * (halves ? 2 : 4), NULL);
+    *array = vo_state(g, buffer, dtype, shape, 3);
+    vo_buffer_unref(buffer);
+    return halves;
+}
+
+static void cached_case(const rig *r, vo_dtype dtype, int64_t n, int64_t heads, int64_t hd,
+                        bool use_table, bool wide) {
     op_case c = case_begin("attention_cached");
     int64_t shape[] = {heads, CACHE_SLOTS, hd};
     vo_array *sides[2];
-    for (int i = 0; i < 2; i++) {
-        size_t bytes = (size_t)(heads * CACHE_SLOTS * hd) * sizeof(float);
-        cache_values[i] = rnd_floats(heads * CACHE_SLOTS * hd, -1, 1);
-        vo_buffer *buffer = vo_buffer_borrow(cache_values[i], bytes, NULL);
-        sides[i] = vo_state(c.g, buffer, VO_F32, shape, 3);
-        vo_buffer_unref(buffer);
-    }
+    uint16_t *halves[2];
+    for (int i = 0; i < 2; i++) halves[i] = make_cache(c.g, i, dtype, shape, &sides[i]);
     c.m = heads;
     c.d = heads * hd;
     c.scale = 0.3f;
@@ -536,8 +546,10 @@ static void cached_case(const rig *r, int64_t n, int64_t heads, int64_t hd, bool
         if (rnd_between(0, 2)) c.ids[0][i] = c.ids[0][i - 1], c.ids[1][i] = c.ids[1][i - 1];
     c.y = vo_attention_cached(c.g, q, sides[0], sides[1], table, seq, len, CACHE_LENGTH, c.scale);
     case_run(&c, r, n);
-    vo_free(cache_values[0]);
-    vo_free(cache_values[1]);
+    for (int i = 0; i < 2; i++) {
+        vo_free(cache_values[i]);
+        vo_free(halves[i]);
+    }
 }
 
 static void test_attention(void **state) {
@@ -548,23 +560,24 @@ static void test_attention(void **state) {
             attention_case(&rigs[r], 37, 3, 16, wide);
             attention_case(&rigs[r], 170, 1, 8, wide);
             for (int table = 0; table < 2; table++) {
-                cached_case(&rigs[r], 1, 1, 16, table, wide);
-                cached_case(&rigs[r], 23, 3, 32, table, wide);
+                cached_case(&rigs[r], VO_F32, 1, 1, 16, table, wide);
+                cached_case(&rigs[r], VO_F32, 23, 3, 32, table, wide);
+                cached_case(&rigs[r], VO_F16, 1, 1, 16, table, wide);
+                cached_case(&rigs[r], VO_F16, 23, 3, 64, table, wide);
             }
         }
 }
 
-static void test_kv_store(void **state) {
-    (void)state;
+static void kv_store_case(vo_dtype dtype) {
     enum { HEADS = 3, SLOTS = 20, HD = 8, ROWS = 6 };
     for (int64_t active = 0; active <= ROWS; active += 3) {
         vo_graph *g = vo_graph_create(NULL);
-        float *cache = rnd_floats(HEADS * SLOTS * HD, -1, 1), *want = rnd_floats(1, 0, 1);
-        size_t bytes = HEADS * SLOTS * HD * sizeof *cache;
-        want = vo_realloc(want, bytes);
+        size_t bytes = HEADS * SLOTS * HD * (dtype == VO_F16 ? sizeof(uint16_t) : sizeof(float));
+        float *cache = rnd_floats(HEADS * SLOTS * HD, -1, 1); /* halves use a part of it */
+        float *want = rnd_floats(HEADS * SLOTS * HD, -1, 1);
         memcpy(want, cache, bytes);
         vo_buffer *buffer = vo_buffer_borrow(cache, bytes, NULL);
-        vo_array *state_array = vo_state(g, buffer, VO_F32, (const int64_t[]){HEADS, SLOTS, HD}, 3);
+        vo_array *state_array = vo_state(g, buffer, dtype, (const int64_t[]){HEADS, SLOTS, HD}, 3);
         vo_buffer_unref(buffer);
         test_input x = input_random(g, ROWS, HEADS * HD, true, VO_PARAM_ROWS, 1, -1, 1);
         vo_array *slots = vo_input(g, VO_I32, ROWS, 0, VO_PARAM_ROWS, 1);
@@ -575,8 +588,13 @@ static void test_kv_store(void **state) {
         static const int32_t to[ROWS] = {7, 0, 19, -1, SLOTS, 3};
         memcpy(vo_plan_data(plan, slots), to, sizeof to);
         for (int64_t i = 0; i < active; i++)
-            for (int64_t j = 0; to[i] >= 0 && to[i] < SLOTS && j < HEADS * HD; j++)
-                want[(j / HD * SLOTS + to[i]) * HD + j % HD] = input_at(&x, i, j);
+            for (int64_t j = 0; to[i] >= 0 && to[i] < SLOTS && j < HEADS * HD; j++) {
+                int64_t at = (j / HD * SLOTS + to[i]) * HD + j % HD;
+                if (dtype == VO_F16)
+                    ((uint16_t *)(void *)want)[at] = vo_f32_to_f16(input_at(&x, i, j));
+                else
+                    want[at] = input_at(&x, i, j);
+            }
         vo_plan_set(plan, VO_PARAM_ROWS, active);
         plan_run(plan);
         assert_ptr_equal(vo_plan_data(plan, y), cache);
@@ -586,6 +604,12 @@ static void test_kv_store(void **state) {
         vo_free(cache);
         vo_free(want);
     }
+}
+
+static void test_kv_store(void **state) {
+    (void)state;
+    kv_store_case(VO_F32);
+    kv_store_case(VO_F16);
 }
 
 /* ---- recurrence ---------------------------------------------------------------------------- */

@@ -130,12 +130,20 @@ static void cached_tile(void *arg, int64_t tile, int thread) {
     if ((row - first) % job->group != 0) return;
     while (count < job->group && row + count < a->rows && same_view(a, row + count, row)) count++;
     int64_t start = a->seq[row] * a->max_len, base = head * a->slots * a->hd;
+    const int32_t *table = a->table ? a->table + start : NULL;
     /* Without a table the sequence's positions are neighbours. */
-    if (!a->table) base += start * a->hd;
-    job->kernels->attend_cached(
-        count, a->len[row], a->hd, a->scale, a->q + row * a->ldq + head * a->hd, a->ldq,
-        a->k + base, a->v + base, a->table ? a->table + start : NULL,
-        a->out + row * a->ldo + head * a->hd, a->ldo, job->scores + thread * job->scores_floats);
+    if (!table) base += start * a->hd;
+    const float *q = a->q + row * a->ldq + head * a->hd;
+    float *out = a->out + row * a->ldo + head * a->hd;
+    float *scores = job->scores + thread * job->scores_floats;
+    if (a->dtype == VO_F16)
+        job->kernels->attend_cached_f16(count, a->len[row], a->hd, a->scale, q, a->ldq,
+                                        (const uint16_t *)a->k + base,
+                                        (const uint16_t *)a->v + base, table, out, a->ldo, scores);
+    else
+        job->kernels->attend_cached(count, a->len[row], a->hd, a->scale, q, a->ldq,
+                                    (const float *)a->k + base, (const float *)a->v + base, table,
+                                    out, a->ldo, scores);
 }
 
 void vo_attend_cached_run(const vo_attend_cached *args, const vo_kernels *kernels, vo_pool *pool,

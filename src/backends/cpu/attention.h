@@ -24,14 +24,15 @@ void vo_attend_full_run(const vo_attend_full *args, const vo_kernels *kernels, v
                         void *workspace);
 
 /* Queries against caches (decoder, self and cross). Query i belongs to sequence seq[i] and
- * sees its first len[i] positions. k, v: [heads][slots][hd]; position p of sequence s
- * lies in slot table[s*max_len + p], or s*max_len + p when table is NULL. */
+ * sees its first len[i] positions. k, v: [heads][slots][hd] of f32 or f16; position p of
+ * sequence s lies in slot table[s*max_len + p], or s*max_len + p when table is NULL. */
 typedef struct vo_attend_cached {
     int64_t rows, heads, hd, slots, max_len;
     float scale;
     const float *q;
     int64_t ldq;
-    const float *k, *v;
+    vo_dtype dtype; /* of the caches */
+    const void *k, *v;
     const int32_t *table, *seq, *len;
     float *out;
     int64_t ldo;

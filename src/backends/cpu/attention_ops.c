@@ -40,9 +40,13 @@ static void store_tile(vo_cpu_backend *cpu, const vo_array *y, int64_t row0, int
     for (int64_t i = row0; i < row0 + rows; i++) {
         const float *from = (const float *)x->data + i * x->row_stride;
         if (slots[i] < 0 || slots[i] >= n_slots) continue;
-        for (int64_t h = 0; h < heads; h++)
-            memcpy((float *)cache->data + (h * n_slots + slots[i]) * hd, from + h * hd,
-                   (size_t)hd * sizeof(float));
+        for (int64_t h = 0; h < heads; h++) {
+            int64_t at = (h * n_slots + slots[i]) * hd;
+            if (cache->dtype == VO_F16)
+                cpu->kernels.f32_to_f16(hd, from + h * hd, (uint16_t *)cache->data + at);
+            else
+                memcpy((float *)cache->data + at, from + h * hd, (size_t)hd * sizeof(float));
+        }
     }
 }
 
@@ -66,6 +70,7 @@ static void run_cached(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, voi
                              .scale = y->attr.scale,
                              .q = q->data,
                              .ldq = q->row_stride,
+                             .dtype = y->in[1]->dtype,
                              .k = y->in[1]->data,
                              .v = y->in[2]->data,
                              .seq = y->in[3]->data,

@@ -5,6 +5,7 @@
  * limits its length.
  */
 #include <math.h>
+#include <stdbool.h>
 
 #include "kernels/kernels.h"
 #include "kernels/ref/ref.h"
@@ -42,18 +43,26 @@ void vo_ref_attend_block(int64_t nq, int64_t nk, int64_t hd, float scale, const 
     }
 }
 
-static void attend_row(int64_t len, int64_t hd, float scale, const float *q, const float *k,
-                       const float *v, const int32_t *table, float *out, float *scores) {
+/* Caches of f32 or f16 */
+static double cached(const void *x, bool half, int64_t i) {
+    return half ? (double)vo_f16_to_f32(((const uint16_t *)x)[i]) : (double)((const float *)x)[i];
+}
+
+static void attend_row(int64_t len, int64_t hd, float scale, const float *q, const void *k,
+                       const void *v, bool half, const int32_t *table, float *out, float *scores) {
     double max = -INFINITY, total = 0.0;
     for (int64_t t = 0; t < len; t++) {
-        scores[t] = (float)(scale * dot(hd, q, k + (table ? table[t] : t) * hd, 1));
+        double sum = 0.0;
+        for (int64_t d = 0; d < hd; d++)
+            sum += (double)q[d] * cached(k, half, (table ? table[t] : t) * hd + d);
+        scores[t] = (float)(scale * sum);
         max = fmax(max, scores[t]);
     }
     for (int64_t t = 0; t < len; t++) total += exp(scores[t] - max);
     for (int64_t d = 0; d < hd; d++) {
         double sum = 0.0;
         for (int64_t t = 0; t < len; t++)
-            sum += exp(scores[t] - max) * v[(table ? table[t] : t) * hd + d];
+            sum += exp(scores[t] - max) * cached(v, half, (table ? table[t] : t) * hd + d);
         out[d] = len ? (float)(sum / total) : 0.0f;
     }
 }
@@ -62,5 +71,13 @@ void vo_ref_attend_cached(int64_t nq, int64_t len, int64_t hd, float scale, cons
                           int64_t ldq, const float *k, const float *v, const int32_t *table,
                           float *out, int64_t ldo, float *scores) {
     for (int64_t i = 0; i < nq; i++)
-        attend_row(len, hd, scale, q + i * ldq, k, v, table, out + i * ldo, scores + i * len);
+        attend_row(len, hd, scale, q + i * ldq, k, v, false, table, out + i * ldo,
+                   scores + i * len);
+}
+
+void vo_ref_attend_cached_f16(int64_t nq, int64_t len, int64_t hd, float scale, const float *q,
+                              int64_t ldq, const uint16_t *k, const uint16_t *v,
+                              const int32_t *table, float *out, int64_t ldo, float *scores) {
+    for (int64_t i = 0; i < nq; i++)
+        attend_row(len, hd, scale, q + i * ldq, k, v, true, table, out + i * ldo, scores + i * len);
 }

@@ -7,10 +7,9 @@
  *
  * Before it: a vec_*.h, kernels/unroll.h, VO_FN, the tile's MR and NR, and
  *   v_scale_normal(x, n)  x * 2^n for integral n in -126..1 and x near 1
- *   v_sum_each(x)         the vector whose lane i is the sum of the lanes of x[i]
  */
 
-enum { NV = NR / VF_LANES, CACHED_KEYS = 32 };
+enum { NV = NR / VF_LANES };
 
 /* State of one block of NR queries; all arrays lie in the caller's scratch. */
 typedef struct block_state {
@@ -138,83 +137,4 @@ void VO_FN(attend_block)(int64_t nq, int64_t nk, int64_t hd, float scale, const 
         }
     }
     transpose(hd, nq, s.out, NR, out, ldo);
-}
-
-/* ---- a cache --------------------------------------------------------------------------- */
-
-static inline const float *cached_row(const float *base, const int32_t *table, int64_t t,
-                                      int64_t hd) {
-    return base + (table ? table[t] : t) * hd;
-}
-
-/* scores[t0..t0+n) of one query, n <= VF_LANES: one accumulator per key. A block that is not full
- * repeats its last key. */
-static inline void cached_scores(int64_t t0, int n, int64_t hd, float scale, const float *q,
-                                 const float *k, const int32_t *table, float *scores) {
-    const float *row[VF_LANES];
-    vf sum[VF_LANES];
-    VO_UNROLL for (int i = 0; i < VF_LANES; i++) {
-        row[i] = cached_row(k, table, t0 + (i < n ? i : n - 1), hd);
-        sum[i] = v_set(0.0f);
-    }
-    int64_t d = 0;
-    for (; d + VF_LANES <= hd; d += VF_LANES) {
-        const vf x = v_load(q + d);
-        VO_UNROLL for (int i = 0; i < VF_LANES; i++) sum[i] = v_fma(x, v_load(row[i] + d), sum[i]);
-    }
-    if (d < hd) {
-        const int rest = (int)(hd - d);
-        const vf x = v_load_n(q + d, rest);
-        VO_UNROLL for (int i = 0; i < VF_LANES; i++) sum[i] =
-            v_fma(x, v_load_n(row[i] + d, rest), sum[i]);
-    }
-    v_store_n(scores + t0, v_mul(v_set(scale), v_sum_each(sum)), n);
-}
-
-/* out[0..wide*VF_LANES) += sum over t0 <= t < t1 of p[t] v[t]; wide is a constant. */
-VO_INLINE void mix_columns(const int wide, int64_t t0, int64_t t1, int64_t hd, const float *p,
-                           const float *v, const int32_t *table, float *out) {
-    vf sum[8];
-    VO_UNROLL for (int i = 0; i < wide; i++) sum[i] = v_load(out + i * VF_LANES);
-    for (int64_t t = t0; t < t1; t++) {
-        const float *row = cached_row(v, table, t, hd);
-        const vf x = v_set(p[t]);
-        VO_UNROLL for (int i = 0; i < wide; i++) sum[i] =
-            v_fma(x, v_load(row + i * VF_LANES), sum[i]);
-    }
-    VO_UNROLL for (int i = 0; i < wide; i++) v_store(out + i * VF_LANES, sum[i]);
-}
-
-static void cached_mix(int64_t t0, int64_t t1, int64_t hd, const float *p, const float *v,
-                       const int32_t *table, float *out) {
-    enum { WIDE = 64 / VF_LANES < 8 ? 64 / VF_LANES : 8 };
-    int64_t d = 0;
-    for (; d + WIDE * VF_LANES <= hd; d += WIDE * VF_LANES)
-        mix_columns(WIDE, t0, t1, hd, p, v + d, table, out + d);
-    for (; d + VF_LANES <= hd; d += VF_LANES) mix_columns(1, t0, t1, hd, p, v + d, table, out + d);
-    if (d == hd) return;
-    const int rest = (int)(hd - d);
-    vf sum = v_load_n(out + d, rest);
-    for (int64_t t = t0; t < t1; t++)
-        sum = v_fma(v_set(p[t]), v_load_n(cached_row(v, table, t, hd) + d, rest), sum);
-    v_store_n(out + d, sum, rest);
-}
-
-/* Keys and values are taken in blocks that stay in L1 while all queries use them. */
-void VO_FN(attend_cached)(int64_t nq, int64_t len, int64_t hd, float scale, const float *q,
-                          int64_t ldq, const float *k, const float *v, const int32_t *table,
-                          float *out, int64_t ldo, float *scores) {
-    for (int64_t t = 0; t < len; t += VF_LANES) {
-        const int n = len - t < VF_LANES ? (int)(len - t) : VF_LANES;
-        for (int64_t i = 0; i < nq; i++)
-            cached_scores(t, n, hd, scale, q + i * ldq, k, table, scores + i * len);
-    }
-    VO_FN(softmax)(nq, len, scores, len, scores, len);
-    for (int64_t i = 0; i < nq; i++)
-        for (int64_t d = 0; d < hd; d++) out[i * ldo + d] = 0.0f;
-    for (int64_t t = 0; t < len; t += CACHED_KEYS) {
-        const int64_t end = len - t < CACHED_KEYS ? len : t + CACHED_KEYS;
-        for (int64_t i = 0; i < nq; i++)
-            cached_mix(t, end, hd, scores + i * len, v, table, out + i * ldo);
-    }
 }

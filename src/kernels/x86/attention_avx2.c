@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Attention on AVX2: the template on tiles of 6x16, that is 16 queries at a time.
+ * Attention on AVX2: the templates, on tiles of 6x16, that is 16 queries at a time.
  */
 #if !defined(__AVX2__) || !defined(__FMA__) || !defined(__F16C__)
 #error "this file needs the compiler flags of AVX2 (CMakeLists.txt gives them by file name)"
@@ -27,3 +27,4 @@ static inline vf v_sum_each(const vf x[8]) {
 
 #define VO_FN(name) vo_avx2_##name
 #include "kernels/simd/attention.inc.h"
+#include "kernels/simd/attention_cached.inc.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Attention on AVX-512: the template on tiles of 14x32, that is 32 queries at a time.
+ * Attention on AVX-512: the templates, on tiles of 14x32, that is 32 queries at a time.
  */
 #if !defined(__AVX512F__) || !defined(__AVX512BW__) || !defined(__AVX512VL__)
 #error "this file needs the compiler flags of AVX-512 (CMakeLists.txt gives them by file name)"
@@ -39,3 +39,4 @@ static inline vf v_sum_each(const vf x[16]) {
 
 #define VO_FN(name) vo_avx512_##name
 #include "kernels/simd/attention.inc.h"
+#include "kernels/simd/attention_cached.inc.h"

@@ -17,6 +17,7 @@ void vo_kernels_init_x86(vo_kernels *kernels, uint32_t flags) {
     kernels->attn_queries = VO_AVX2_NR;
     kernels->attend_block = vo_avx2_attend_block;
     kernels->attend_cached = vo_avx2_attend_cached;
+    kernels->attend_cached_f16 = vo_avx2_attend_cached_f16;
     kernels->mr_bf16 = VO_AVX2_MR;
     kernels->bf16_pack_a = vo_avx2_bf16_pack_a;
     kernels->gemm_bf16 = vo_avx2_gemm_bf16;
@@ -34,6 +35,7 @@ void vo_kernels_init_x86(vo_kernels *kernels, uint32_t flags) {
     kernels->attn_queries = VO_AVX512_NR;
     kernels->attend_block = vo_avx512_attend_block;
     kernels->attend_cached = vo_avx512_attend_cached;
+    kernels->attend_cached_f16 = vo_avx512_attend_cached_f16;
     kernels->mr_bf16 = VO_AVX512_MR;
     kernels->bf16_pack_a = vo_avx512_bf16_pack_a;
     kernels->gemm_bf16 = vo_avx512_gemm_bf16;

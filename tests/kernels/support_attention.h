@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The tests of attention in less than f32, one for each kernel.
+ */
+#ifndef VO_TESTS_KERNELS_SUPPORT_ATTENTION_H
+#define VO_TESTS_KERNELS_SUPPORT_ATTENTION_H
+
+#include "kernels/support_check.h"
+
+void test_attend_cached_f16(const vo_kernels *k);
+
+#endif
