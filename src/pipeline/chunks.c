@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Chunks are filled greedily: every one costs a whole window, however much silence it holds.
+ * Every chunk costs a whole window, however little is said in it, so the fewest chunks are found
+ * by dynamic programming over the stretches of speech; equal counts are decided by the pauses that
+ * are cut.
  */
 #include "pipeline/chunks.h"
 
@@ -8,47 +10,90 @@
 #include "pipeline/speech.h"
 
 #include <math.h>
+#include <string.h>
 
-/* Short pauses are enough to cut at; the padding keeps the ends of words. */
-enum { PAUSE_MS = 160, PAD_MS = 400 };
+enum {
+    PAUSE_MS = 160, /* short pauses are enough to cut at */
+    PAD = 40,       /* frames around a chunk, for what the detector hears late */
+};
 
-vo_status vo_chunks_merge(const vocis_span *spans, int n_spans, int64_t max_frames,
-                          int64_t **chunks, int *n, vo_error *err) {
+/* The best way to cut spans [0, i). */
+typedef struct plan {
+    int chunks, from; /* how many; where the last one begins */
+    double pauses;    /* seconds between them */
+} plan;
+
+static bool better(const plan *a, const plan *b) {
+    return a->chunks != b->chunks ? a->chunks < b->chunks : a->pauses > b->pauses;
+}
+
+/* plans: [n + 1]. A span that is too long for a chunk gets one of its own. */
+static void cut_at_pauses(const vocis_span *spans, int n, double longest, plan *plans) {
+    plans[0] = (plan){0};
+    for (int i = 1; i <= n; i++) {
+        plans[i].chunks = INT32_MAX;
+        for (int from = i - 1; from >= 0; from--) {
+            if (from < i - 1 && spans[i - 1].end - spans[from].start > longest) break;
+            plan p = {plans[from].chunks + 1, from, plans[from].pauses};
+            if (from > 0) p.pauses += spans[from].start - spans[from - 1].end;
+            if (better(&p, &plans[i])) plans[i] = p;
+        }
+    }
+}
+
+/* Pads the chunks; neighbours that are close meet halfway. */
+static void pad(const vocis_span *spans, const plan *plans, int n_spans, double duration,
+                vo_chunk *chunks, int n) {
+    const int64_t last = (int64_t)floor(duration * 100);
+    int i = n_spans;
+    for (int c = n - 1; c >= 0; c--) {
+        const int from = plans[i].from;
+        const int64_t start = (int64_t)floor(spans[from].start * 100),
+                      end = (int64_t)ceil(spans[i - 1].end * 100);
+        const int64_t before =
+            from > 0 ? (start - (int64_t)ceil(spans[from - 1].end * 100)) / 2 : start;
+        const int64_t after = i < n_spans ? (int64_t)floor(spans[i].start * 100) - end : last - end;
+        int64_t tail = i < n_spans ? after - after / 2 : after;
+        if (tail > PAD) tail = PAD;
+        if (tail < 0) tail = 0;
+        chunks[c].start = start - (before > PAD ? PAD : before > 0 ? before : 0);
+        chunks[c].end = end + tail;
+        chunks[c].quiet = tail;
+        i = from;
+    }
+}
+
+vo_status vo_chunks_merge(const vocis_span *spans, int n_spans, double duration, int64_t max_frames,
+                          vo_chunk **chunks, int *n, vo_error *err) {
     *chunks = NULL;
     *n = 0;
     if (n_spans == 0) return VO_OK;
-    int64_t *c = vo_alloc_array((size_t)n_spans * 2, sizeof *c);
-    if (!c) return vo_fail(err, VO_ERR_MEMORY, "no memory for %d spans of speech", n_spans);
-    int count = 0;
-    for (int i = 0; i < n_spans; i++) {
-        int64_t begin = (int64_t)floor(spans[i].start * 100),
-                end = (int64_t)ceil(spans[i].end * 100);
-        if (count > 0 && begin < c[2 * count - 1]) begin = c[2 * count - 1]; /* by rounding */
-        if (count > 0 && end - c[2 * count - 2] <= max_frames) {
-            c[2 * count - 1] = end;
-        } else if (end > begin) {
-            c[2 * count] = begin;
-            c[2 * count + 1] = end;
-            count++;
-        }
+    plan *plans = vo_alloc_array((size_t)n_spans + 1, sizeof *plans);
+    if (plans) {
+        cut_at_pauses(spans, n_spans, (double)(max_frames - 2 * PAD - 2) / 100, plans);
+        *chunks = vo_alloc_array((size_t)plans[n_spans].chunks, sizeof **chunks);
     }
-    *chunks = c;
-    *n = count;
-    return VO_OK;
+    if (*chunks) {
+        *n = plans[n_spans].chunks;
+        pad(spans, plans, n_spans, duration, *chunks, *n);
+    }
+    vo_free(plans);
+    return *chunks ? VO_OK : vo_fail(err, VO_ERR_MEMORY, "no memory for %d chunks", n_spans);
 }
 
 vo_status vo_chunks_find(vocis_engine *engine, const float *samples, int64_t n_samples,
-                         int64_t max_frames, int64_t **chunks, int *n, vo_error *err) {
+                         int64_t max_frames, vo_chunk **chunks, int *n, vo_error *err) {
     vocis_speech_params params = {.threshold = 0.5f,
                                   .min_silence_ms = PAUSE_MS,
-                                  .speech_pad_ms = PAD_MS,
-                                  .max_speech_seconds = (float)max_frames / 100};
+                                  .max_speech_seconds = (float)(max_frames - 2 * PAD - 2) / 100};
     vocis_span *spans = NULL;
     int n_spans = 0;
     *chunks = NULL;
     *n = 0;
     vo_status status = vo_detect_speech(engine, samples, n_samples, &params, &spans, &n_spans, err);
-    if (status == VO_OK) status = vo_chunks_merge(spans, n_spans, max_frames, chunks, n, err);
+    if (status == VO_OK)
+        status = vo_chunks_merge(spans, n_spans, (double)n_samples / VOCIS_SAMPLE_RATE, max_frames,
+                                 chunks, n, err);
     vo_free(spans);
     return status;
 }

@@ -7,14 +7,20 @@
 
 #include "pipeline/engine.h"
 
-/* Pairs of frames (10 ms), ascending: what lies between them is silence. As much speech goes into
- * one chunk of at most max_frames as fits whole; speech without a pause is cut where the voice
- * detector cuts it. *chunks is fresh memory (vo_free), NULL and *n = 0 when nobody speaks. */
-vo_status vo_chunks_find(vocis_engine *engine, const float *samples, int64_t n_samples,
-                         int64_t max_frames, int64_t **chunks, int *n, vo_error *err);
+/* In frames of 10 ms. Nobody speaks before the first, between two, and after the last one; the last
+ * `quiet` frames of a chunk hold no speech either. */
+typedef struct vo_chunk {
+    int64_t start, end, quiet;
+} vo_chunk;
 
-/* The same from spans of speech in seconds, which do not overlap; for tests. */
-vo_status vo_chunks_merge(const vocis_span *spans, int n_spans, int64_t max_frames,
-                          int64_t **chunks, int *n, vo_error *err);
+/* Cuts in as few chunks of at most max_frames as whole stretches of speech allow, and among those
+ * at the longest pauses. Speech that goes on for longer is cut where the voice detector cuts it.
+ * *chunks is fresh memory (vo_free), NULL and *n = 0 when nobody speaks. */
+vo_status vo_chunks_find(vocis_engine *engine, const float *samples, int64_t n_samples,
+                         int64_t max_frames, vo_chunk **chunks, int *n, vo_error *err);
+
+/* The same from stretches of speech, in seconds, ascending and apart. */
+vo_status vo_chunks_merge(const vocis_span *spans, int n_spans, double duration, int64_t max_frames,
+                          vo_chunk **chunks, int *n, vo_error *err);
 
 #endif

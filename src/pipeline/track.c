@@ -58,7 +58,9 @@ static vo_status seek_window(vo_track *t) {
         int64_t start = t->clips[2 * t->clip],
                 end = min64(t->clips[2 * t->clip + 1], t->plan->content_frames);
         if (t->seek < start) t->seek = start;
-        if (t->seek < end) {
+        /* A window that has moved does not go back for what holds no speech. */
+        const int64_t quiet = t->clip + 1 == t->n_clips && t->seek > start ? t->quiet : 0;
+        if (t->seek < end - quiet) {
             t->size = min64(t->plan->window_frames, end - t->seek);
             t->state = VO_TRACK_ENCODE;
             return VO_OK;

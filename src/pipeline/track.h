@@ -56,6 +56,7 @@ typedef struct vo_track {
 
     int64_t *clips; /* start, end, start, end ... in frames */
     int n_clips, clip;
+    int64_t quiet;      /* frames without speech at the end of the last clip */
     int64_t seek, size; /* current window: first frame, frames of audio in it */
 
     vo_token_list all; /* initial prompt, then the tokens of every segment */

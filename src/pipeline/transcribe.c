@@ -29,7 +29,7 @@ typedef struct job {
     int64_t *clips; /* start, end, start, end ... in frames */
     int n_clips;
 
-    int64_t *chunks; /* the same, one pair for every track; NULL: one track over the clips */
+    vo_chunk *chunks; /* one for every track; NULL: one track over the clips */
     int n_tracks, started, reported;
     vo_track **tracks;      /* [n_tracks] */
     vocis_result **waiting; /* [n_tracks] of tracks that are not the first unfinished one */
@@ -126,16 +126,18 @@ static vo_status cut(job *j) {
 static vo_status start_track(job *j, int lane) {
     const int i = j->started++;
     const bool first = i == j->reported;
-    const int64_t *clips = j->chunks ? j->chunks + 2 * i : j->clips;
+    const vo_chunk *chunk = j->chunks ? j->chunks + i : NULL;
+    const int64_t one[2] = {chunk ? chunk->start : 0, chunk ? chunk->end : 0};
     if (!first) {
         j->waiting[i] = vo_result_create();
         if (!j->waiting[i]) return vo_fail(j->err, VO_ERR_MEMORY, "no memory for a result");
     }
-    vo_status status = vo_track_create(&j->plan, clips, j->chunks ? 1 : j->n_clips,
+    vo_status status = vo_track_create(&j->plan, chunk ? one : j->clips, chunk ? 1 : j->n_clips,
                                        first ? j->result : j->waiting[i], &j->tracks[i], j->err);
     if (status != VO_OK) return status;
     j->tracks[i]->lane = &j->plan.session->lanes[lane];
     j->tracks[i]->live = first;
+    if (chunk) j->tracks[i]->quiet = chunk->quiet;
     j->lane_track[lane] = i;
     return VO_OK;
 }
@@ -178,7 +180,7 @@ static void report_progress(const job *j) {
     if (j->reported < j->started)
         done = j->tracks[j->reported]->seek < done ? j->tracks[j->reported]->seek : done;
     else if (j->reported < j->n_tracks)
-        done = j->chunks[2 * j->reported];
+        done = j->chunks[j->reported].start;
     j->plan.params->on_progress(j->plan.params->user, (double)done * VO_SECONDS_PER_FRAME,
                                 j->result->duration);
 }

@@ -112,7 +112,8 @@ vo_status vo_whisper_state_create(const vo_whisper *model, const vo_runtime *run
                          .head_dim = dims->n_text_state / dims->n_text_head,
                          .rows = params.rows,
                          .max_length = dims->n_text_ctx,
-                         .slots = self_slots(dims, params)};
+                         .slots = self_slots(dims, params),
+                         .dtype = model->compute == VO_COMPUTE_F32 ? VO_F32 : VO_F16};
     vo_kv_params cross = self;
     cross.rows = params.windows;
     cross.max_length = dims->n_audio_ctx;

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Chunks cover all speech, do not overlap, fit a window, are as few as possible, and are cut at
+ * the longest pauses.
+ */
+#include "pipeline/chunks.h"
+
+#include "base/memory.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+enum { WINDOW = 3000, ROOM = 2918 }; /* frames of a chunk, and of speech in it */
+
+static vo_chunk *merge(const vocis_span *spans, int n_spans, double duration, int *n) {
+    vo_chunk *chunks = NULL;
+    vo_error err = {0};
+    assert_int_equal(vo_chunks_merge(spans, n_spans, duration, WINDOW, &chunks, n, &err), VO_OK);
+    return chunks;
+}
+
+static void test_nothing(void **state) {
+    int n = 7;
+    assert_null(merge(NULL, 0, 10, &n));
+    assert_int_equal(n, 0);
+}
+
+static void test_padding(void **state) {
+    const vocis_span spans[] = {{0.1, 1.0}, {40.0, 41.0}, {80.0, 99.95}};
+    int n;
+    vo_chunk *c = merge(spans, 3, 100, &n);
+    assert_int_equal(n, 3);
+    assert_int_equal(c[0].start, 0);
+    assert_int_equal(c[0].end, 140);
+    assert_int_equal(c[0].quiet, 40);
+    assert_int_equal(c[1].start, 3960);
+    assert_int_equal(c[1].end, 4140);
+    assert_int_equal(c[2].end, 10000);
+    assert_int_equal(c[2].quiet, 5);
+    vo_free(c);
+}
+
+static void test_close_neighbours_meet_halfway(void **state) {
+    const vocis_span spans[] = {{0, 20}, {20.3, 40}};
+    int n;
+    vo_chunk *c = merge(spans, 2, 40, &n);
+    assert_int_equal(n, 2);
+    assert_int_equal(c[0].end, 2015);
+    assert_int_equal(c[0].quiet, 15);
+    assert_int_equal(c[1].start, 2015);
+    vo_free(c);
+}
+
+/* Two cuts are possible with two chunks; the longer pause is taken. */
+static void test_the_longest_pause_is_cut(void **state) {
+    const vocis_span spans[] = {{0, 14}, {15, 25}, {25.2, 28}, {28.3, 42}};
+    int n;
+    vo_chunk *c = merge(spans, 4, 42, &n);
+    assert_int_equal(n, 2);
+    assert_int_equal(c[0].end, 1440);
+    assert_int_equal(c[1].start, 1460);
+    vo_free(c);
+}
+
+static int fewest(const vocis_span *spans, int n) {
+    int count = 0;
+    for (int i = 0; i < n;) { /* greedy filling is optimal in number */
+        int from = i++;
+        while (i < n && spans[i].end - spans[from].start <= ROOM / 100.0) i++;
+        count++;
+    }
+    return count;
+}
+
+static void test_random_speech(void **state) {
+    enum { MOST = 60 };
+    srand(1);
+    for (int round = 0; round < 500; round++) {
+        vocis_span spans[MOST];
+        const int n_spans = 1 + rand() % MOST;
+        double t = rand() % 300 / 100.0;
+        for (int i = 0; i < n_spans; i++) {
+            spans[i].start = t;
+            t += 0.1 + rand() % (round % 2 ? 400 : 2900) / 100.0;
+            spans[i].end = t;
+            t += 0.16 + (rand() % 4 ? rand() % 50 : rand() % 1000) / 100.0;
+        }
+        int n, at = 0;
+        vo_chunk *c = merge(spans, n_spans, t, &n);
+        assert_int_equal(n, fewest(spans, n_spans));
+        for (int i = 0; i < n; i++) {
+            assert_true(c[i].start >= (i ? c[i - 1].end : 0) && c[i].end > c[i].start);
+            assert_true(c[i].end - c[i].start <= WINDOW && c[i].quiet >= 0 && c[i].quiet <= 40);
+            while (at < n_spans && spans[at].end <= (double)c[i].end / 100) {
+                assert_true(spans[at].start >= (double)c[i].start / 100 - 1e-9);
+                assert_true(spans[at].end <= (double)(c[i].end - c[i].quiet) / 100 + 1e-9);
+                at++;
+            }
+        }
+        assert_int_equal(at, n_spans);
+        vo_free(c);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_padding),
+        cmocka_unit_test(test_close_neighbours_meet_halfway),
+        cmocka_unit_test(test_the_longest_pause_is_cut),
+        cmocka_unit_test(test_random_speech),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
