@@ -144,7 +144,7 @@ static void run_softmax(workload *w) {
     cost(w, 3.0 * ROWS * KEYS, 8.0 * ROWS * KEYS);
 }
 static void run_epilogue(workload *w) {
-    w->k->epilogue(ROWS, WIDTH, w->c, WIDTH, w->b, 1, w->a, WIDTH);
+    w->k->epilogue(ROWS, WIDTH, w->c, WIDTH, w->b, 1, w->a, WIDTH, w->c, WIDTH);
     cost(w, 3.0 * ROWS * WIDTH, 12.0 * ROWS * WIDTH);
 }
 static void run_gemm_f32(workload *w) {

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "kernels/support_attention.h"
 #include "kernels/support_bench.h"
 #include "kernels/support_check.h"
-#include "kernels/support_attention.h"
 #include "kernels/support_low.h"
 
 static bool verbose;
@@ -377,34 +377,41 @@ static void test_softmax(const vo_kernels *k) {
     }
 }
 
+/* variant: bias, GELU, residual; then where the result goes: elsewhere, to c, to the residual */
 static void epilogue_case(const vo_kernels *k, int64_t rows, int64_t n, int variant) {
     const bool has_bias = variant & 1, gelu = variant & 2, has_residual = variant & 4;
     const int64_t ldc = n + check_below(3), ldr = n + check_below(3);
-    float *c = check_floats(0, (rows - 1) * ldc + n), *before = check_floats(1, rows * n);
+    float *c = check_floats(0, (rows - 1) * ldc + n), *before = check_floats(1, 2 * rows * n);
     float *bias = check_floats(2, n), *residual = check_floats(3, (rows - 1) * ldr + n);
+    float *y = variant / 8 == 0   ? check_floats(4, (rows - 1) * ldc + n)
+               : variant / 8 == 1 ? c
+                                  : residual;
+    const int64_t ldy = y == residual ? ldr : ldc;
     check_fill(bias, n, -3, 3);
     for (int64_t r = 0; r < rows; r++) {
         check_fill(c + r * ldc, n, -6, 6);
         check_fill(residual + r * ldr, n, -6, 6);
         memcpy(before + r * n, c + r * ldc, (size_t)n * sizeof *c);
+        memcpy(before + (rows + r) * n, residual + r * ldr, (size_t)n * sizeof *c);
     }
-    k->epilogue(rows, n, c, ldc, has_bias ? bias : NULL, gelu, has_residual ? residual : NULL, ldr);
+    k->epilogue(rows, n, c, ldc, has_bias ? bias : NULL, gelu, has_residual ? residual : NULL, ldr,
+                y, ldy);
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t j = 0; j < n; j++) {
             double want = (double)(before[r * n + j] + (has_bias ? bias[j] : 0.0f));
             if (gelu) want = gelu_value(want);
-            if (has_residual) want += (double)residual[r * ldr + j];
-            if (!check_near((double)c[r * ldc + j], want, 1e-6 * fmax(1, fabs(want)) + 1e-5 * gelu))
+            if (has_residual) want += (double)before[(rows + r) * n + j];
+            if (!check_near((double)y[r * ldy + j], want, 1e-6 * fmax(1, fabs(want)) + 1e-5 * gelu))
                 check_fail("rows=%lld n=%lld variant %d", (long long)rows, (long long)n, variant);
         }
     }
-    if (!check_gaps_intact(c, rows, n, ldc)) check_fail("wrote between rows");
+    if (!check_gaps_intact(y, rows, n, ldy)) check_fail("wrote between rows");
     check_intact();
 }
 
 static void test_epilogue(const vo_kernels *k) {
     for (int64_t n = 1; n < TAILS; n++)
-        for (int variant = 0; variant < 8; variant++)
+        for (int variant = 0; variant < 24; variant++)
             epilogue_case(k, 1 + check_below(3), n, variant);
 }
 

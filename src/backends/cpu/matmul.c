@@ -8,8 +8,6 @@
  */
 #include "backends/cpu/matmul.h"
 
-#include <string.h>
-
 enum {
     K_BLOCK_BYTES = 32 * 1024, /* of one panel: it should stay in L1 for a column of tiles */
     BLOCK_ROWS = 336,          /* most rows of one block */
@@ -140,14 +138,12 @@ static void prefetch(const void *from, int64_t bytes) {
 
 /* A finished block c[rows][columns] leaves for C at (row, column). */
 static void finish(const gemm_job *job, int64_t row, int64_t rows, int64_t column, int64_t columns,
-                   float *c, int64_t ldc) {
+                   const float *c, int64_t ldc) {
     const vo_gemm *g = job->gemm;
     const float *bias = g->bias ? g->bias + column : NULL;
     const float *residual = g->residual ? g->residual + row * g->ldr + column : NULL;
-    if (bias || g->gelu || residual)
-        job->kernels->epilogue(rows, columns, c, ldc, bias, g->gelu, residual, g->ldr);
-    for (int64_t i = 0; i < rows; i++)
-        memcpy(g->c + (row + i) * g->ldc + column, c + i * ldc, (size_t)columns * sizeof(float));
+    job->kernels->epilogue(rows, columns, c, ldc, bias, g->gelu, residual, g->ldr,
+                           g->c + row * g->ldc + column, g->ldc);
 }
 
 /* ---- few rows, f32 and f16: straight from A ---------------------------------------------- */

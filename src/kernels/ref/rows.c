@@ -39,11 +39,15 @@ void vo_ref_softmax(int64_t rows, int64_t n, const float *x, int64_t ldx, float 
     for (int64_t r = 0; r < rows; r++) softmax_row(n, x + r * ldx, y + r * ldy);
 }
 
-void vo_ref_epilogue(int64_t rows, int64_t n, float *c, int64_t ldc, const float *bias, int gelu,
-                     const float *residual, int64_t ldr) {
-    for (int64_t r = 0; r < rows; r++, c += ldc) {
-        if (bias) vo_ref_add(n, c, bias, c);
-        if (gelu) vo_ref_gelu(n, c, c);
-        if (residual) vo_ref_add(n, c, residual + r * ldr, c);
+void vo_ref_epilogue(int64_t rows, int64_t n, const float *c, int64_t ldc, const float *bias,
+                     int gelu, const float *residual, int64_t ldr, float *y, int64_t ldy) {
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t i = 0; i < n; i++) {
+            float x = c[r * ldc + i];
+            if (bias) x += bias[i];
+            if (gelu) vo_ref_gelu(1, &x, &x);
+            if (residual) x += residual[r * ldr + i];
+            y[r * ldy + i] = x;
+        }
     }
 }

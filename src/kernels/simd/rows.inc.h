@@ -116,22 +116,22 @@ static inline vf epilogue_value(vf x, vf bias, int gelu) {
     return gelu ? v_gelu(x) : x;
 }
 
-void VO_FN(epilogue)(int64_t rows, int64_t n, float *c, int64_t ldc, const float *bias, int gelu,
-                     const float *residual, int64_t ldr) {
+void VO_FN(epilogue)(int64_t rows, int64_t n, const float *c, int64_t ldc, const float *bias,
+                     int gelu, const float *residual, int64_t ldr, float *y, int64_t ldy) {
     const vf zero = v_set(0.0f);
-    for (int64_t row = 0; row < rows; row++, c += ldc) {
+    for (int64_t row = 0; row < rows; row++, c += ldc, y += ldy) {
         int64_t i = 0;
         for (; i + VF_LANES <= n; i += VF_LANES) {
             vf x = epilogue_value(v_load(c + i), bias ? v_load(bias + i) : zero, gelu);
             if (residual) x = v_add(x, v_load(residual + i));
-            v_store(c + i, x);
+            v_store(y + i, x);
         }
         if (i < n) {
             const int rest = (int)(n - i);
             vf x =
                 epilogue_value(v_load_n(c + i, rest), bias ? v_load_n(bias + i, rest) : zero, gelu);
             if (residual) x = v_add(x, v_load_n(residual + i, rest));
-            v_store_n(c + i, x, rest);
+            v_store_n(y + i, x, rest);
         }
         if (residual) residual += ldr;
     }
