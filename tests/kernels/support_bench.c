@@ -7,69 +7,9 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
-#include "base/clock.h"
 #include "base/memory.h"
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#endif
-
-/* ---- the most that fused multiply-adds can do, in registers only -------------------------- */
-
-enum { CHAINS = 12, PEAK_LOOPS = 200000 };
-
-#if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) static float fma_loop_avx2(void) {
-    __m256 acc[CHAINS], x = _mm256_set1_ps(0.999f), y = _mm256_set1_ps(0.001f);
-    for (int j = 0; j < CHAINS; j++) acc[j] = _mm256_set1_ps((float)j);
-    for (int i = 0; i < PEAK_LOOPS; i++)
-        for (int j = 0; j < CHAINS; j++) acc[j] = _mm256_fmadd_ps(acc[j], x, y);
-    for (int j = 1; j < CHAINS; j++) acc[0] = _mm256_add_ps(acc[0], acc[j]);
-    return _mm256_cvtss_f32(acc[0]);
-}
-__attribute__((target("avx512f"))) static float fma_loop_avx512(void) {
-    __m512 acc[CHAINS], x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(0.001f);
-    for (int j = 0; j < CHAINS; j++) acc[j] = _mm512_set1_ps((float)j);
-    for (int i = 0; i < PEAK_LOOPS; i++)
-        for (int j = 0; j < CHAINS; j++) acc[j] = _mm512_fmadd_ps(acc[j], x, y);
-    for (int j = 1; j < CHAINS; j++) acc[0] = _mm512_add_ps(acc[0], acc[j]);
-    return _mm512_cvtss_f32(acc[0]);
-}
-#elif defined(__aarch64__)
-static float fma_loop_neon(void) {
-    float32x4_t acc[CHAINS], x = vdupq_n_f32(0.999f), y = vdupq_n_f32(0.001f);
-    for (int j = 0; j < CHAINS; j++) acc[j] = vdupq_n_f32((float)j);
-    for (int i = 0; i < PEAK_LOOPS; i++)
-        for (int j = 0; j < CHAINS; j++) acc[j] = vfmaq_f32(y, acc[j], x);
-    for (int j = 1; j < CHAINS; j++) acc[0] = vaddq_f32(acc[0], acc[j]);
-    return vgetq_lane_f32(acc[0], 0);
-}
-#endif
-
-double bench_fma_peak(uint32_t flags) {
-    float (*loop)(void) = NULL;
-    int lanes = 0;
-#if defined(__x86_64__)
-    if (flags & VO_CPU_AVX2) loop = fma_loop_avx2, lanes = 8;
-    if (flags & VO_CPU_AVX512) loop = fma_loop_avx512, lanes = 16;
-#elif defined(__aarch64__)
-    if (flags & VO_CPU_NEON) loop = fma_loop_neon, lanes = 4;
-#endif
-    if (!loop) return 0;
-    volatile float sink = loop(); /* warms the core up */
-    double best = 1e9;
-    for (int i = 0; i < 30; i++) {
-        const double start = vo_clock_seconds();
-        sink = loop();
-        const double seconds = vo_clock_seconds() - start;
-        if (seconds < best) best = seconds;
-    }
-    (void)sink;
-    return 2.0 * lanes * CHAINS * PEAK_LOOPS / best * 1e-9;
-}
 
 /* ---- one call of each kernel -------------------------------------------------------------- */
 
@@ -170,15 +110,15 @@ static void run_gemm_pack_a(workload *w) {
     w->k->gemm_pack_a(WIDTH, w->k->mr, w->a, WIDTH, w->c);
     cost(w, 0, 8.0 * WIDTH * w->k->mr);
 }
-/* A whole tile from caches; memory is what limits few rows. */
+/* A tile of A and a panel of B that fit together into the first-level cache. */
 static void run_bf16_pack_a(workload *w) {
     w->k->bf16_pack_a(WIDTH, w->k->mr_bf16, w->a, WIDTH, w->packed);
     cost(w, 0, 6.0 * WIDTH * w->k->mr_bf16);
 }
 static void run_gemm_bf16(workload *w) {
-    const int mr = w->k->mr_bf16, nr = w->k->nr;
-    w->k->gemm_bf16(WIDTH, w->packed, w->bf16, w->c, mr, 0);
-    cost(w, 2.0 * WIDTH * mr * nr, 2.0 * WIDTH * (mr + nr));
+    const int mr = w->k->mr_bf16, nr = w->k->nr, k = WIDTH / 2;
+    w->k->gemm_bf16(k, w->packed, w->bf16, w->c, mr, 0);
+    cost(w, 2.0 * k * mr * nr, 2.0 * k * (mr + nr));
 }
 static void run_int8_pack_a(workload *w) {
     w->k->int8_pack_a(WIDTH, w->k->mr_int8, w->a, WIDTH, (uint8_t *)w->packed, w->d);
@@ -196,13 +136,15 @@ static void run_int8_scale(workload *w) {
                      (const int32_t *)(const void *)w->b, w->c);
     cost(w, 3.0 * ROWS * nr, 8.0 * ROWS * nr);
 }
+/* Each leaves what the others need: configured tiles. */
 static void run_tiles_begin(workload *w) {
     w->k->tiles_begin();
-    w->k->tiles_end();
     cost(w, 0, 0);
 }
 static void run_tiles_end(workload *w) {
-    run_tiles_begin(w);
+    w->k->tiles_end();
+    w->k->tiles_begin();
+    cost(w, 0, 0);
 }
 static void run_attend_block(workload *w) {
     const int64_t nq = w->k->attn_queries;
@@ -234,17 +176,29 @@ static const struct bench {
 #undef VO_KERNEL
 };
 
+/* What a kernel multiplies with, by the words of its name. */
+static bench_unit unit_of(const char *kernel) {
+    return strstr(kernel, "bf16") ? BENCH_BF16 : strstr(kernel, "int8") ? BENCH_INT8 : BENCH_F32;
+}
+
 /* ---- timing ------------------------------------------------------------------------------ */
 
-/* seconds per call: the best of several rounds, each long enough for the clock */
+/* Seconds that this thread ran, whoever else wants the core. */
+static double thread_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* seconds per call: the best of many rounds, each long enough for the clock */
 static double time_calls(workload *w, void (*run)(workload *w)) {
     int64_t calls = 1;
     double best = 1e9;
-    for (int round = 0; round < 7;) {
-        const double start = vo_clock_seconds();
+    for (int round = 0; round < 40;) {
+        const double start = thread_seconds();
         for (int64_t i = 0; i < calls; i++) run(w);
-        const double seconds = vo_clock_seconds() - start;
-        if (seconds < 4e-3 && calls < (1 << 24)) {
+        const double seconds = thread_seconds() - start;
+        if (seconds < 1e-3 && calls < (1 << 24)) {
             calls *= 2;
             continue;
         }
@@ -286,6 +240,23 @@ static void workload_destroy(workload *w) {
     vo_free(w->packed);
 }
 
+/* The peak is that of the same moment: it is taken before and after. */
+static void bench_one(workload *w, const check_level *level, size_t which) {
+    const bench_unit unit = unit_of(benches[which].name);
+    check.kernel = benches[which].name;
+    const double before = bench_peak(level->kernels.flags, unit);
+    const double seconds = time_calls(w, benches[which].run);
+    const double peak = fmax(before, bench_peak(level->kernels.flags, unit));
+    const double rate = w->flops / seconds * 1e-9;
+    printf("%-8s %-14s %12.0f %10.2f ", level->name, benches[which].name, seconds * 1e9, rate);
+    if (peak > 0 && rate > 0)
+        printf("%10.2f %7.0f%% ", peak, 100 * rate / peak);
+    else
+        printf("%10s %8s ", "", "");
+    printf("%8.2f\n", w->bytes / seconds * 1e-9);
+    fflush(stdout);
+}
+
 int bench_kernels(const check_level *levels, int n_levels, const char *only) {
     workload w;
     if (!workload_create(&w)) {
@@ -293,26 +264,15 @@ int bench_kernels(const check_level *levels, int n_levels, const char *only) {
         workload_destroy(&w);
         return 2;
     }
-    printf("%-8s %-14s %12s %10s %8s %8s\n", "level", "kernel", "ns", "GFLOP/s", "of peak", "GB/s");
+    printf("%-8s %-14s %12s %10s %10s %8s %8s\n", "level", "kernel", "ns", "GFLOP/s", "peak",
+           "of peak", "GB/s");
     for (int i = 0; i < n_levels; i++) {
-        const double peak = bench_fma_peak(levels[i].kernels.flags);
         check.level = levels[i].name;
         w.k = &levels[i].kernels;
-        for (size_t j = 0; j < sizeof benches / sizeof *benches; j++) {
-            if (only && strcmp(only, benches[j].name)) continue;
-            check.kernel = benches[j].name;
-            const double seconds = time_calls(&w, benches[j].run);
-            const double rate = w.flops / seconds * 1e-9;
-            printf("%-8s %-14s %12.0f %10.2f ", levels[i].name, benches[j].name, seconds * 1e9,
-                   rate);
-            if (peak > 0)
-                printf("%7.0f%% ", 100 * rate / peak);
-            else
-                printf("%8s ", "");
-            printf("%8.2f\n", w.bytes / seconds * 1e-9);
-            fflush(stdout);
-        }
-        if (peak > 0) printf("%-8s %-14s %12s %10.2f\n", levels[i].name, "(fma peak)", "", peak);
+        w.k->tiles_begin();
+        for (size_t j = 0; j < sizeof benches / sizeof *benches; j++)
+            if (!only || !strcmp(only, benches[j].name)) bench_one(&w, &levels[i], j);
+        w.k->tiles_end();
     }
     workload_destroy(&w);
     return only ? 0 : bench_products(levels, n_levels);

@@ -26,6 +26,11 @@ static void check_intact(void) {
     if (!check_slots_intact()) check_fail("wrote before the start of an array");
 }
 
+/* Plain C has panels of its own width, so that no other level may keep one of these kernels. */
+static void check_own(const vo_kernels *k, bool own) {
+    if (k->nr != VO_REF_NR && !own) check_fail("the level still has the plain C kernel");
+}
+
 /* ---- bf16: one tile of A against one panel of B ------------------------------------------ */
 
 typedef struct bf16_case {
@@ -73,7 +78,7 @@ static void bf16_fill(bf16_case *t, const vo_kernels *k, int64_t depth, int m, i
     t->padded = round_up(depth, VO_BF16_K);
     t->lda = depth + check_below(3);
     t->m = m;
-    t->nr = k->gemm_bf16 == vo_ref_gemm_bf16 ? VO_REF_NR : k->nr;
+    t->nr = k->nr;
     const int mr = k->mr_bf16;
     t->a = check_floats(0, (m - 1) * t->lda + depth);
     t->packed = check_halves(1, t->padded * mr);
@@ -193,6 +198,7 @@ static void bf16_product(const vo_kernels *k, int64_t depth, int m, int accumula
 }
 
 void test_gemm_bf16(const vo_kernels *k) {
+    check_own(k, k->gemm_bf16 != vo_ref_gemm_bf16);
     for (int m = 1; m <= k->mr_bf16; m++)
         for (int accumulate = 0; accumulate < 2; accumulate++)
             bf16_product(k, 1 + check_below(150), m, accumulate, USUAL);
@@ -231,6 +237,7 @@ static float finite_value(int64_t i) {
 }
 
 void test_bf16_pack_a(const vo_kernels *k) {
+    check_own(k, k->bf16_pack_a != vo_ref_bf16_pack_a);
     bf16_case t = {.accumulate = 0};
     for (int m = 1; m <= k->mr_bf16; m++) {
         for (int64_t depth = 1; depth < 70; depth += 1 + check_below(4)) {
@@ -285,7 +292,7 @@ static void int8_fill(int8_case *t, const vo_kernels *k, int64_t depth, int m, b
     t->padded = round_up(depth, VO_INT8_K);
     t->lda = depth + check_below(3);
     t->m = m;
-    t->nr = k->gemm_int8 == vo_ref_gemm_int8 ? VO_REF_NR : k->nr;
+    t->nr = k->nr;
     const int64_t mr = k->mr_int8, count = (m - 1) * t->lda + depth;
     t->a = check_floats(0, count);
     t->packed = (uint8_t *)check_halves(1, t->padded * mr / 2);
@@ -360,6 +367,7 @@ static void int8_product(const vo_kernels *k, int64_t depth, int m, int accumula
 }
 
 void test_gemm_int8(const vo_kernels *k) {
+    check_own(k, k->gemm_int8 != vo_ref_gemm_int8);
     for (int m = 1; m <= k->mr_int8; m++)
         for (int accumulate = 0; accumulate < 2; accumulate++)
             int8_product(k, 1 + check_below(200), m, accumulate, false);
@@ -372,6 +380,7 @@ void test_gemm_int8(const vo_kernels *k) {
 
 /* Each q by a column of B that has one 1, with int8_zero from where B is zero. */
 void test_int8_pack_a(const vo_kernels *k) {
+    check_own(k, k->int8_pack_a != vo_ref_int8_pack_a);
     int8_case t;
     for (int m = 1; m <= k->mr_int8; m++) {
         for (int64_t depth = 1; depth < 140; depth += 1 + check_below(9)) {
@@ -407,7 +416,8 @@ void test_int8_pack_a(const vo_kernels *k) {
 }
 
 void test_int8_scale(const vo_kernels *k) {
-    const int nr = k->int8_scale == vo_ref_int8_scale ? VO_REF_NR : k->nr;
+    const int nr = k->nr;
+    check_own(k, k->int8_scale != vo_ref_int8_scale);
     for (int n = 1; n <= nr; n++) {
         for (int64_t rows = 1; rows <= VO_MAX_LOW_MR; rows += 1 + check_below(8)) {
             const int64_t size = (rows - 1) * nr + n;

@@ -2,7 +2,9 @@
  *
  * GEMM in bf16 for AMX: one tdpbf16ps multiplies 16 rows of A, 32 deep, with 16 columns of B and
  * adds to 16x16 floats. 32 rows by 32 columns are four tiles of sums, two of A and two of B; a step
- * of VO_BF16_K is four products for four loads. Up to 16 rows take half the work.
+ * of VO_BF16_K is four products for four loads. Up to 16 rows take half the work. Each tile of the
+ * next step is loaded as soon as its last product has begun: with a tile of A in the first-level
+ * cache and B in the second the products then hardly wait.
  */
 #if !defined(__AVX512BF16__)
 #error "this file must be built with the flags of AMX and AVX512_BF16"
@@ -40,6 +42,13 @@ enum {
 #define B0  6
 #define B1  7
 
+/* A quarter of what one step takes from B, so that products stand between the prefetches. */
+VO_INLINE void prefetch_quarter(const uint16_t *b, int quarter) {
+    const uintptr_t from = (uintptr_t)b + AHEAD + (uintptr_t)(quarter * STEP / 2);
+    VO_UNROLL for (int i = 0; i < STEP / 2; i += 64)
+        _mm_prefetch((const char *)(from + (uintptr_t)i), _MM_HINT_T0);
+}
+
 VO_INLINE void tiles(const int whole, int64_t k, const uint16_t *a, const uint16_t *b, float *c,
                      int accumulate) {
     if (accumulate) {
@@ -53,18 +62,26 @@ VO_INLINE void tiles(const int whole, int64_t k, const uint16_t *a, const uint16
         if (whole) _tile_zero(C10);
         if (whole) _tile_zero(C11);
     }
-    for (int64_t k0 = 0; k0 < k; k0 += VO_BF16_K, a += MR * VO_BF16_K, b += STEP) {
-        VO_UNROLL for (int i = 0; i < 2 * STEP; i += 64)
-            _mm_prefetch((const char *)((uintptr_t)b + (uintptr_t)i + AHEAD), _MM_HINT_T0);
-        _tile_loadd(A0, a, ROW_A);
-        _tile_loadd(B0, b, ROW_B);
-        _tile_loadd(B1, b + 2 * HALF, ROW_B);
+    _tile_loadd(A0, a, ROW_A);
+    _tile_loadd(B0, b, ROW_B);
+    _tile_loadd(B1, b + 2 * HALF, ROW_B);
+    for (int64_t k0 = 0; k0 < k; k0 += VO_BF16_K) {
+        /* After the last step the same is loaded once more, and not used. */
+        const int next = k0 + VO_BF16_K < k;
+        if (whole) _tile_loadd(A1, a + HALF * VO_BF16_K, ROW_A);
+        prefetch_quarter(b, 0);
         _tile_dpbf16ps(C00, A0, B0);
+        prefetch_quarter(b, 1);
         _tile_dpbf16ps(C01, A0, B1);
-        if (!whole) continue;
-        _tile_loadd(A1, a + HALF * VO_BF16_K, ROW_A);
-        _tile_dpbf16ps(C10, A1, B0);
-        _tile_dpbf16ps(C11, A1, B1);
+        a += next ? MR * VO_BF16_K : 0;
+        _tile_loadd(A0, a, ROW_A);
+        prefetch_quarter(b, 2);
+        if (whole) _tile_dpbf16ps(C10, A1, B0);
+        prefetch_quarter(b, 3);
+        b += next ? STEP : 0;
+        _tile_loadd(B0, b, ROW_B);
+        if (whole) _tile_dpbf16ps(C11, A1, B1);
+        _tile_loadd(B1, b + 2 * HALF, ROW_B);
     }
     _tile_stored(C00, c, ROW_C);
     _tile_stored(C01, c + HALF, ROW_C);
