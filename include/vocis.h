@@ -356,13 +356,23 @@ VOCIS_API vocis_status vocis_detect_speech(vocis_engine *engine, const float *sa
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
+/* One step of the decoder: a token for each of `rows` sequences that listen to `windows` windows.
+ */
+typedef struct vocis_step_time {
+    int rows, windows;
+    double seconds;   /* 0 where the session has not as many */
+    double megabytes; /* weights, and keys and values of the windows, that a step must read */
+} vocis_step_time;
+
+enum { VOCIS_STEP_TIMES = 5 };
+
 typedef struct vocis_benchmark {
-    double peak_gflops;     /* 10^9 operations a second: multiply-adds on all threads */
-    double mel_seconds;     /* one 30 s window */
-    double encode_seconds;  /* one window, with the keys and values of cross-attention */
-    double encode_gflops;   /* work of that window in 10^9 operations: divide to get a rate */
-    double step_seconds[3]; /* one decoder step of 1, 5 and 16 rows... 0 where not possible */
-    int step_rows[3];
+    double peak_gflops;    /* 10^9 operations a second: the model's arithmetic on all threads */
+    double read_gbs;       /* 10^9 bytes a second from memory on all threads */
+    double mel_seconds;    /* one 30 s window */
+    double encode_seconds; /* one window, with the keys and values of cross-attention */
+    double encode_gflops;  /* work of that window in 10^9 operations: divide to get a rate */
+    vocis_step_time steps[VOCIS_STEP_TIMES];
 } vocis_benchmark;
 /* Medians over `runs` runs on synthetic input. */
 VOCIS_API vocis_status vocis_session_benchmark(vocis_session *session, int runs,

@@ -13,7 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RUNS = 1000, PEAK_DEPTH = 128, PEAK_TRIES = 5, PROMPT = 4 };
+enum {
+    MAX_RUNS = 1000,
+    PEAK_DEPTH = 128,
+    PEAK_TRIES = 5,
+    PROMPT = 4,
+    READ_BYTES = 64 << 20 /* of one thread: more than its share of any cache */
+};
 #define PEAK_SECONDS 0.03 /* of one try: long enough for every thread to take part */
 
 static int compare(const void *a, const void *b) {
@@ -39,46 +45,83 @@ static void fill_noise(float *x, int64_t n) {
 
 typedef struct peak_job {
     const vo_kernels *kernels;
-    float *memory; /* [threads][floats]: a, b and c of one tile */
-    int64_t floats, repeats;
+    vo_compute compute;
+    char *memory;  /* [threads][bytes]: a, b and c of one tile, or what is read */
+    int64_t bytes; /* of one thread */
+    int64_t repeats;
+    float *sums; /* [threads * 16], so that reading cannot be left out */
 } peak_job;
 
-static void peak_tile(void *arg, int64_t tile, int thread) {
+/* The tile product of the model's arithmetic over and over on what stays in L1. */
+static void multiply_tile(void *arg, int64_t tile, int thread) {
     const peak_job *j = arg;
     const vo_kernels *k = j->kernels;
-    float *a = j->memory + thread * j->floats; /* [depth][mr] */
-    float *b = a + PEAK_DEPTH * k->mr;         /* [depth][nr] */
-    float *c = b + PEAK_DEPTH * k->nr;         /* [mr][nr] */
-    for (int64_t i = 0; i < j->repeats; i++)
-        k->gemm_f32(PEAK_DEPTH, a, b, c, k->nr, k->mr, k->nr, 0);
+    void *a = j->memory + thread * j->bytes;
+    void *b = (char *)a + PEAK_DEPTH * VO_MAX_LOW_MR * sizeof(float);
+    void *c = (char *)b + PEAK_DEPTH * VO_MAX_NR * sizeof(float);
+    k->tiles_begin();
+    for (int64_t i = 0; i < j->repeats; i++) {
+        if (j->compute == VO_COMPUTE_INT8)
+            k->gemm_int8(PEAK_DEPTH, a, b, c, k->mr_int8, 0);
+        else if (j->compute == VO_COMPUTE_BF16)
+            k->gemm_bf16(PEAK_DEPTH, a, b, c, k->mr_bf16, 0);
+        else
+            k->gemm_f32(PEAK_DEPTH, a, b, c, k->nr, k->mr, k->nr, 0);
+    }
+    k->tiles_end();
 }
 
-/* The best of some tries: whatever else runs on the machine only makes it lower. */
-static vo_status measure_peak(const vocis_engine *engine, double *gflops, vo_error *err) {
-    const vo_kernels *k = &engine->kernels;
-    int threads = vo_pool_threads(engine->pool);
-    peak_job job = {.kernels = k,
-                    .floats = (int64_t)PEAK_DEPTH * (k->mr + k->nr) + (int64_t)k->mr * k->nr,
-                    .repeats = 64};
-    job.floats = (job.floats + 1023) / 1024 * 1024; /* threads share no cache line */
-    job.memory = vo_alloc_array((size_t)(threads * job.floats), sizeof *job.memory);
-    if (!job.memory) return vo_fail(err, VO_ERR_MEMORY, "no memory for a measurement");
-    fill_noise(job.memory, threads * job.floats);
-    double work = 2.0 * PEAK_DEPTH * k->mr * k->nr * threads;
-    *gflops = 0;
+static void read_tile(void *arg, int64_t tile, int thread) {
+    const peak_job *j = arg;
+    enum { LANES = 64 };
+    const float *x = (const float *)(const void *)(j->memory + tile * j->bytes);
+    float sums[LANES] = {0};
+    for (int64_t r = 0; r < j->repeats; r++)
+        for (int64_t i = 0; i + LANES <= j->bytes / 4; i += LANES)
+            for (int l = 0; l < LANES; l++) sums[l] += x[i + l];
+    for (int l = 0; l < LANES; l++) j->sums[tile * 16] += sums[l];
+}
+
+/* Runs fn on all threads, often enough for a time that can be measured; the best of some tries,
+ * since whatever else runs on the machine only makes it slower. Repeats a second and thread. */
+static double best_rate(vo_pool *pool, peak_job *job, vo_tile_fn fn) {
+    double best = 0;
     for (int i = 0; i < PEAK_TRIES;) {
         double begin = vo_clock_seconds();
-        vo_pool_run(engine->pool, threads, peak_tile, &job);
+        vo_pool_run(pool, vo_pool_threads(pool), fn, job);
         double seconds = vo_clock_seconds() - begin;
-        if (seconds < PEAK_SECONDS / 2 && job.repeats < INT64_C(1) << 40) {
-            job.repeats *= 2;
+        if (seconds < PEAK_SECONDS / 2 && job->repeats < INT64_C(1) << 40) {
+            job->repeats *= 2;
             continue;
         }
-        double rate = work * (double)job.repeats / seconds / 1e9;
-        if (rate > *gflops) *gflops = rate;
+        if ((double)job->repeats / seconds > best) best = (double)job->repeats / seconds;
         i++;
     }
+    return best;
+}
+
+static vo_status measure_peaks(const vocis_engine *engine, vo_compute compute, vocis_benchmark *out,
+                               vo_error *err) {
+    const vo_kernels *k = &engine->kernels;
+    const int threads = vo_pool_threads(engine->pool);
+    const int mr = compute == VO_COMPUTE_INT8   ? k->mr_int8
+                   : compute == VO_COMPUTE_BF16 ? k->mr_bf16
+                                                : k->mr;
+    peak_job job = {.kernels = k, .compute = compute, .bytes = READ_BYTES, .repeats = 1};
+    job.memory = vo_alloc_array((size_t)threads, READ_BYTES);
+    job.sums = vo_alloc_array((size_t)threads, 16 * sizeof *job.sums);
+    if (!job.memory || !job.sums) {
+        vo_free(job.memory);
+        vo_free(job.sums);
+        return vo_fail(err, VO_ERR_MEMORY, "no memory for a measurement");
+    }
+    fill_noise((float *)(void *)job.memory, threads * job.bytes / 4);
+    out->read_gbs = best_rate(engine->pool, &job, read_tile) * threads * (double)job.bytes / 1e9;
+    job.repeats = 64;
+    out->peak_gflops = best_rate(engine->pool, &job, multiply_tile) * threads * 2.0 * PEAK_DEPTH *
+                       mr * k->nr / 1e9;
     vo_free(job.memory);
+    vo_free(job.sums);
     return VO_OK;
 }
 
@@ -131,52 +174,57 @@ static vo_status measure_encoder(vocis_session *s, double *times, int runs, doub
 
 static vo_status empty_rows(vocis_session *s, vo_error *err) {
     vo_status status = VO_OK;
-    for (int i = 0; status == VO_OK && i < s->max_sequences; i++)
+    for (int i = 0; status == VO_OK && i < s->max_sequences * s->max_windows; i++)
         status = vo_kv_truncate(vo_whisper_cache(s->state), i, 0, err);
     return status;
 }
 
-/* One token for each of `rows` rows that hold a prompt, as a beam does. */
-static vo_status measure_step(vocis_session *s, int rows, double *times, int runs, double *seconds,
+/* One token for each of the rows, which hold a prompt; neighbouring rows share a window. */
+static vo_status measure_step(vocis_session *s, vocis_step_time *step, double *times, int runs,
                               vo_error *err) {
     const int32_t sot = vo_tokenizer_ids(s->model->tokenizer)->sot;
     const int32_t tokens[PROMPT] = {sot, sot, sot, sot};
+    const int shared = step->rows / step->windows;
     int limit = s->model->whisper->dims.n_text_ctx / 2;
     float *const *logits;
     vo_status status = VO_OK;
     for (int i = -1; status == VO_OK && i < runs; i++) {
         bool first = i < 0 || vo_kv_length(vo_whisper_cache(s->state), 0) >= limit;
         if (first) status = empty_rows(s, err);
-        for (int r = 0; first && status == VO_OK && r < rows; r++) {
-            vo_whisper_feed prompt = {.row = r, .n_tokens = PROMPT, .tokens = tokens};
+        for (int r = 0; first && status == VO_OK && r < step->rows; r++) {
+            vo_whisper_feed prompt = {
+                .row = r, .window = r / shared, .n_tokens = PROMPT, .tokens = tokens};
             status = vo_whisper_step(s->state, &prompt, 1, &logits, err);
         }
-        for (int r = 0; r < rows; r++)
-            s->feeds[r] = (vo_whisper_feed){.row = r, .n_tokens = 1, .tokens = &tokens[0]};
+        for (int r = 0; r < step->rows; r++)
+            s->feeds[r] = (vo_whisper_feed){
+                .row = r, .window = r / shared, .n_tokens = 1, .tokens = &tokens[0]};
         double begin = vo_clock_seconds();
-        if (status == VO_OK) status = vo_whisper_step(s->state, s->feeds, rows, &logits, err);
+        if (status == VO_OK) status = vo_whisper_step(s->state, s->feeds, step->rows, &logits, err);
         if (i >= 0) times[i] = vo_clock_seconds() - begin;
     }
-    if (status == VO_OK) *seconds = median(times, runs);
+    if (status == VO_OK) step->seconds = median(times, runs);
+    step->megabytes = (double)vo_whisper_step_bytes(s->state, step->windows) / 1e6;
     return status == VO_OK ? empty_rows(s, err) : status;
 }
 
 vo_status vo_benchmark(vocis_session *s, int runs, vocis_benchmark *out, vo_error *err) {
-    static const int rows[3] = {1, 5, 16};
+    static const int sizes[VOCIS_STEP_TIMES][2] = {{1, 1}, {5, 1}, {4, 4}, {8, 8}, {16, 16}};
+    const int rows = s->max_sequences * s->max_windows;
     *out = (vocis_benchmark){0};
     if (runs < 1 || runs > MAX_RUNS)
         return vo_fail(err, VO_ERR_ARGUMENT, "runs must lie between 1 and %d, not %d", MAX_RUNS,
                        runs);
     double *times = vo_alloc_array((size_t)runs, sizeof *times);
     if (!times) return vo_fail(err, VO_ERR_MEMORY, "no memory for a measurement");
-    vo_status status = measure_peak(s->model->engine, &out->peak_gflops, err);
+    vo_status status = measure_peaks(s->model->engine, s->model->whisper->compute, out, err);
     if (status == VO_OK) status = measure_mel(s, times, runs, &out->mel_seconds, err);
     if (status == VO_OK) status = measure_encoder(s, times, runs, &out->encode_seconds, err);
     out->encode_gflops = encoder_gflop(&s->model->whisper->dims);
-    for (int i = 0; i < 3; i++) {
-        out->step_rows[i] = rows[i];
-        if (status == VO_OK && rows[i] <= s->max_sequences)
-            status = measure_step(s, rows[i], times, runs, &out->step_seconds[i], err);
+    for (int i = 0; i < VOCIS_STEP_TIMES; i++) {
+        out->steps[i] = (vocis_step_time){.rows = sizes[i][0], .windows = sizes[i][1]};
+        if (status == VO_OK && sizes[i][0] <= rows && sizes[i][1] <= s->max_windows)
+            status = measure_step(s, &out->steps[i], times, runs, err);
     }
     vo_free(times);
     return status;

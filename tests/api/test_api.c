@@ -403,9 +403,12 @@ static void test_benchmark(void **state) {
     double work = 4 * (24 * t * w * w + 4 * t * t * w) + 4 * 4 * t * w * w + 2 * 3000 * w * 240 +
                   2 * 1500 * w * 1152;
     assert_true(fabs(b.encode_gflops - work / 1e9) < 1e-6);
-    assert_true(b.step_seconds[0] > 0 && b.step_seconds[1] > 0);
-    assert_int_equal(b.step_rows[2], 16);
-    assert_true(b.step_seconds[2] == 0); /* the session has five rows */
+    assert_true(b.read_gbs > 0);
+    assert_true(b.steps[0].seconds > 0 && b.steps[1].seconds > 0);
+    assert_true(b.steps[1].rows == 5 && b.steps[1].windows == 1);
+    assert_true(b.steps[1].megabytes > 1 && b.steps[1].megabytes == b.steps[0].megabytes);
+    assert_int_equal(b.steps[4].rows, 16);
+    assert_true(b.steps[4].seconds == 0); /* the session has five rows and one window */
     vocis_session_destroy(session);
 }
 

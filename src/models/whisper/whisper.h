@@ -110,5 +110,8 @@ typedef struct vo_whisper_feed {
 vo_status vo_whisper_step(vo_whisper_state *state, const vo_whisper_feed *feeds, int n_feeds,
                           float *const **logits, vo_error *err);
 vo_kv *vo_whisper_cache(vo_whisper_state *state); /* rows: fork, truncate */
+/* Bytes that a step of the decoder reads at least: its matrices, and the keys and values of as many
+ * windows. */
+int64_t vo_whisper_step_bytes(const vo_whisper_state *state, int windows);
 
 #endif
