@@ -3,7 +3,7 @@
  * Half precision against its definition in double arithmetic, for all halves and many floats;
  * sizes of tensors of every type.
  */
-#include "base/dtype.h"
+#include "base/dequantize.h"
 #include "base/harness.h"
 
 #include <math.h>
@@ -31,6 +31,18 @@ static double half_value(uint16_t h) {
 
 static bool is_half_nan(uint16_t h) {
     return (h & 0x7fff) > 0x7c00;
+}
+
+/* Loading converts rows by a loop of its own. */
+static void rows_of_halves(void **state) {
+    static uint16_t halves[65536];
+    static float out[65536];
+    for (uint32_t i = 0; i < 65536; i++) halves[i] = (uint16_t)i;
+    vo_view view = {.name = "all", .dtype = VO_F16, .rank = 2, .shape = {256, 256}, .data = halves};
+    view.bytes = sizeof halves;
+    assert_int_equal(vo_dequantize_rows(&view, 0, 256, out, NULL), VO_OK);
+    for (uint32_t i = 0; i < 65536; i++)
+        assert_int_equal(bits_of(out[i]), bits_of(vo_f16_to_f32(halves[i])));
 }
 
 static void every_half(void **state) {
@@ -165,6 +177,7 @@ static void bytes_of_tensors(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_half),
+        cmocka_unit_test(rows_of_halves),
         cmocka_unit_test(rounding_between_all_halves),
         cmocka_unit_test(random_floats_go_to_the_nearest_half),
         cmocka_unit_test(bf16),
