@@ -19,6 +19,9 @@
  * VO_BF16_K steps in an order of their own, but all kernels of a level do it alike: results are
  * equal for any tile, row count and thread, and close between levels.
  *
+ * int4. B is stored as 4-bit codes with a scale and a bias per column and group of steps;
+ * int4_to_bf16 expands a piece of a panel to bf16, in first-level cache, just before its product.
+ *
  * int8. B is s8, symmetric, one scale per column, stored as [k/4][nr][4] per panel, k rounded up to
  * VO_INT8_K with zeros; A is u8 around int8_zero, or s8 where that is 0, one scale per row, chosen
  * from the row itself. |B| <= 127. Sums are exact integers, so levels with the same int8_max agree

@@ -136,6 +136,11 @@ static void run_int8_scale(workload *w) {
                      (const int32_t *)(const void *)w->b, w->c);
     cost(w, 3.0 * ROWS * nr, 8.0 * ROWS * nr);
 }
+static void run_int4_to_bf16(workload *w) {
+    const int nr = w->k->nr, k = WIDTH / 2;
+    w->k->int4_to_bf16(k, 64, (const uint32_t *)(const void *)w->a, w->half, w->packed);
+    cost(w, 2.0 * k * nr, 2.5 * k * nr + 4.0 * k * nr / 64);
+}
 /* Each leaves what the others need: configured tiles. */
 static void run_tiles_begin(workload *w) {
     w->k->tiles_begin();
@@ -178,6 +183,7 @@ static const struct bench {
 
 /* What a kernel multiplies with, by the words of its name. */
 static bench_unit unit_of(const char *kernel) {
+    if (!strcmp(kernel, "int4_to_bf16")) return BENCH_F32;
     return strstr(kernel, "bf16") ? BENCH_BF16 : strstr(kernel, "int8") ? BENCH_INT8 : BENCH_F32;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tests of the GEMM kernels in bf16 and in int8 (see support_low.h). How a level lays out A is its
- * own affair, so what was packed is looked at through the product.
+ * Tests of the GEMM kernels in bf16, int8 and int4 (see support_low.h). How a level lays out A is
+ * its own affair, so what was packed is looked at through the product.
  *
  * int8 is exact everywhere. bf16 is exact where a level follows the rule of sums; a level with bf16
  * instructions is held to a bound made from the size of the terms, against sums in double.
@@ -445,6 +445,46 @@ void test_int8_scale(const vo_kernels *k) {
             check_intact();
         }
     }
+}
+
+/* ---- int4 --------------------------------------------------------------------------------- */
+
+/* Scales of every size, now and then an infinity or the one NaN that is allowed. */
+static uint16_t int4_scale(void) {
+    const uint16_t sign = check_below(2) ? 0x8000 : 0;
+    if (check_below(50) == 0) return (uint16_t)(check_below(2) ? 0x7c00 | sign : 0x7e00);
+    if (check_below(2)) return (uint16_t)(check_below(0x7c00) | sign);
+    return vo_f32_to_f16(check_uniform(-0.1f, 0.1f));
+}
+
+static void int4_case(const vo_kernels *k, int64_t depth, int64_t group) {
+    const int64_t groups = (depth + group - 1) / group;
+    const int nr = k->nr;
+    uint16_t *scales = check_halves(0, groups * 2 * nr), *y = check_halves(1, depth * nr);
+    uint32_t *codes = (uint32_t *)(void *)check_floats(2, depth / 8 * nr);
+    for (int64_t i = 0; i < groups * 2 * nr; i++) scales[i] = int4_scale();
+    for (int64_t i = 0; i < depth / 8 * nr; i++) codes[i] = (uint32_t)check_random();
+    k->int4_to_bf16(depth, group, codes, scales, y);
+    for (int64_t kk = 0; kk < depth; kk++) {
+        for (int j = 0; j < nr; j++) {
+            const float scale = vo_f16_to_f32(scales[(kk / group * 2) * nr + j]);
+            const float bias = vo_f16_to_f32(scales[(kk / group * 2 + 1) * nr + j]);
+            const int q = codes[kk / 8 * nr + j] >> 4 * (kk % 8) & 15;
+            const float want = vo_bf16_to_f32(vo_f32_to_bf16((float)q * scale + bias));
+            const float got = vo_bf16_to_f32(y[(kk / 2 * nr + j) * 2 + kk % 2]);
+            if (!check_same_bits(got, want))
+                check_fail("k=%lld group=%lld [%lld,%d]: %d * %a + %a = %a, not %a",
+                           (long long)depth, (long long)group, (long long)kk, j, q, (double)scale,
+                           (double)bias, (double)got, (double)want);
+        }
+    }
+    check_intact();
+}
+
+void test_int4_to_bf16(const vo_kernels *k) {
+    check_own(k, k->int4_to_bf16 != vo_ref_int4_to_bf16);
+    for (int i = 0; i < 60; i++)
+        int4_case(k, (1 + check_below(20)) * VO_BF16_K, (1 + check_below(4)) * VO_BF16_K);
 }
 
 /* ---- tile registers ----------------------------------------------------------------------- */

@@ -12,6 +12,7 @@ void test_gemm_bf16(const vo_kernels *k);
 void test_int8_pack_a(const vo_kernels *k);
 void test_gemm_int8(const vo_kernels *k);
 void test_int8_scale(const vo_kernels *k);
+void test_int4_to_bf16(const vo_kernels *k);
 void test_tiles_begin(const vo_kernels *k);
 void test_tiles_end(const vo_kernels *k);
 

@@ -18,6 +18,7 @@ void vo_kernels_init_arm(vo_kernels *kernels, uint32_t flags) {
     kernels->mr_bf16 = VO_NEON_MR;
     kernels->bf16_pack_a = vo_neon_bf16_pack_a;
     kernels->gemm_bf16 = vo_neon_gemm_bf16;
+    kernels->int4_to_bf16 = vo_neon_int4_to_bf16;
     kernels->mr = VO_NEON_MR;
     kernels->nr = VO_NEON_NR;
     kernels->attn_queries = VO_NEON_NR;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * GEMM in bf16 and in int8, in plain C: the definition of right. bf16 products are exact in f32;
- * the two of a pair are added by fused multiply-adds, lower k first. int8 sums are exact.
+ * the two of a pair are added by fused multiply-adds, lower k first. int8 sums are exact. Weights
+ * of 4 bits become bf16 first.
  */
 #include <math.h>
 #include <string.h>
@@ -84,6 +85,18 @@ void vo_ref_int8_scale(int64_t rows, int n, const int32_t *c, const float *scale
     for (int64_t i = 0; i < rows; i++)
         for (int j = 0; j < n; j++)
             y[i * NR + j] = (float)(c[i * NR + j] - zero[j]) * (scales[i] * columns[j]);
+}
+
+void vo_ref_int4_to_bf16(int64_t k, int64_t group, const uint32_t *codes, const uint16_t *scales,
+                         uint16_t *y) {
+    for (int64_t kk = 0; kk < k; kk++) {
+        const uint16_t *scale = scales + kk / group * 2 * NR, *bias = scale + NR;
+        for (int j = 0; j < NR; j++) {
+            const float q = (float)(codes[kk / 8 * NR + j] >> 4 * (kk % 8) & 15);
+            const float value = q * vo_f16_to_f32(scale[j]) + vo_f16_to_f32(bias[j]);
+            y[(kk / 2 * NR + j) * 2 + kk % 2] = vo_f32_to_bf16(value);
+        }
+    }
 }
 
 void vo_ref_tiles_begin(void) {}

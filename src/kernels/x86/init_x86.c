@@ -21,6 +21,7 @@ void vo_kernels_init_x86(vo_kernels *kernels, uint32_t flags) {
     kernels->mr_bf16 = VO_AVX2_MR;
     kernels->bf16_pack_a = vo_avx2_bf16_pack_a;
     kernels->gemm_bf16 = vo_avx2_gemm_bf16;
+    kernels->int4_to_bf16 = vo_avx2_int4_to_bf16;
     vo_int8_init_avx2(kernels);
     if (flags & VO_CPU_AVX_VNNI) vo_int8_init_avxvnni(kernels);
     if (!(flags & VO_CPU_AVX512)) return;
@@ -39,6 +40,7 @@ void vo_kernels_init_x86(vo_kernels *kernels, uint32_t flags) {
     kernels->mr_bf16 = VO_AVX512_MR;
     kernels->bf16_pack_a = vo_avx512_bf16_pack_a;
     kernels->gemm_bf16 = vo_avx512_gemm_bf16;
+    kernels->int4_to_bf16 = vo_avx512_int4_to_bf16;
     vo_int8_init_avx512(kernels);
     if (flags & VO_CPU_AVX512_BF16) {
         kernels->bf16_pack_a = vo_avx512bf16_bf16_pack_a;
