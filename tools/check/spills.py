@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The register tiles must stay in registers: disassembles object files and fails when an innermost
-loop that multiplies and adds vectors stores a vector to the stack, or reads one back from it. A
-kernel may keep a block of A there to broadcast single values from: in such a function only reads of
-whole vectors count.
+loop that multiplies and adds vectors reads a whole vector back from the stack. Stores alone do not
+count: a kernel may keep a block of A there, to broadcast single values from.
 
     spills.py [--list] OBJECT...      --list also prints every loop that was looked at
 """
@@ -13,21 +12,19 @@ import sys
 
 LEAST = 4  # multiply-adds in a loop that make it an inner loop of a product
 FUNCTION = re.compile(r"^[0-9a-f]+ <([^>]+)>:$")
-LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)\s*(.*)$")
+LINE = re.compile(r"^\s*([0-9a-f]+):\s+(?:\{vex\} )?(\S+)\s*(.*)$")
 TARGET = re.compile(r"\b([0-9a-f]+) <")
 X86 = {
     "jump": re.compile(r"^j[a-z]+$"),
     "fma": re.compile(r"^vfn?m(?:add|sub)|^vp?dp|^vpmadd|^tdp"),
-    "store": re.compile(r"^vmov.*%[yz]mm\d+,[^,]*\("),
-    "broadcast": re.compile(r"^vp?broadcast|\{1to"),
+    "other": re.compile(r"^vmov.*%[yz]mm\d+,[^,]*\(|^vp?broadcast|\{1to"),  # stores, single values
     "stack": re.compile(r"\((?:%rsp|%rbp)[,)]"),
     "vector": re.compile(r"%[yz]mm"),
 }
 ARM = {
     "jump": re.compile(r"^(?:b|b\.[a-z]+|cbn?z|tbn?z)$"),
     "fma": re.compile(r"^fml[as]|^[su]dot|^[su]mmla|^bfm"),
-    "store": re.compile(r"^st"),
-    "broadcast": re.compile(r"^ld[0-9]r|^ldr\s+s"),
+    "other": re.compile(r"^st|^ld[0-9]r|^ldr\s+s"),
     "stack": re.compile(r"\[sp\b"),
     "vector": re.compile(r"\b[qv][0-9]+\b"),
 }
@@ -67,18 +64,12 @@ def has_frame(code):
                for _, m, o in code)
 
 
-def find_spills(rules, frame, function, body):
-    """The instructions of a loop's body that move vectors to or from the stack."""
-    def on_stack(line):
-        return (rules["stack"].search(line[2]) and rules["vector"].search(line[2])
-                and (frame or "(%rbp" not in line[2]))
-
-    def broadcasts(line):
-        return rules["broadcast"].search(f"{line[1]} {line[2]}")
-
-    has_buffer = any(on_stack(line) and broadcasts(line) for line in function)
-    return [line for line in body if on_stack(line) and not broadcasts(line)
-            and not (has_buffer and rules["store"].search(f"{line[1]} {line[2]}"))]
+def find_spills(rules, frame, body):
+    """The instructions of a loop's body that read whole vectors from the stack."""
+    return [(address, mnemonic, operands) for address, mnemonic, operands in body
+            if rules["stack"].search(operands) and rules["vector"].search(operands)
+            and (frame or "(%rbp" not in operands)
+            and not rules["other"].search(f"{mnemonic} {operands}")]
 
 
 def main():
@@ -95,17 +86,17 @@ def main():
                 if products < LEAST:
                     continue
                 checked += 1
-                spills = find_spills(rules, frame, code, body)
+                spills = find_spills(rules, frame, body)
                 problems += bool(spills)
                 short = path.rsplit("/", 1)[-1]
                 if spills or listing:
                     print(f"{short}: {name}+{start - code[0][0]:#x}: {products} multiply-adds in "
-                          f"{len(body)} instructions, {len(spills)} use the stack")
+                          f"{len(body)} instructions, {len(spills)} read the stack")
                 for address, mnemonic, operands in spills:
                     print(f"    {address:x}: {mnemonic} {operands}")
     if not checked:
         print("no inner loop of a product was found")
-    print(f"{problems} of {checked} inner loops use the stack")
+    print(f"{problems} of {checked} inner loops read the stack")
     sys.exit(1 if problems or not checked else 0)
 
 

@@ -23,8 +23,10 @@ enum {
 typedef vi sums[MR][V];
 
 VO_INLINE void clear(const int M, sums sum) {
+    vi zero = vi_zero();
+    __asm__("" : "+x"(zero)); /* or clang clears memory, and keeps the sums of one row there */
     VO_UNROLL for (int i = 0; i < M; i++) {
-        VO_UNROLL for (int j = 0; j < V; j++) sum[i][j] = vi_zero();
+        VO_UNROLL for (int j = 0; j < V; j++) sum[i][j] = zero;
     }
 }
 
