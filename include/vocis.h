@@ -148,6 +148,30 @@ VOCIS_API const char *vocis_model_compute(const vocis_model *model);
 VOCIS_API vocis_status vocis_model_inspect(const char *path, bool tensors, char **json,
                                            vocis_error *err);
 
+/* Bytes of weights that are written, and in all. Return false to stop: nothing is left behind. */
+typedef bool (*vocis_convert_fn)(void *user, int64_t done, int64_t total);
+
+typedef struct vocis_convert_params {
+    /* Of the weights: "f32", "f16", "bf16", or "int8" and "int4", which are whole numbers of 8 and
+     * 4 bits in groups with a scale and a bias in f16, the affine quantisation of MLX: "f16" */
+    const char *dtype;
+    int group_size; /* weights in a group: 32, 64 or 128. 64 */
+    /* Layers that int8 and int4 leave in f16: patterns with * and ?, separated by commas, for names
+     * like decoder.token_embedding and encoder.blocks.0.attn.query; NULL: none */
+    const char *keep;
+    bool overwrite; /* replace what an earlier conversion wrote there: false */
+    vocis_convert_fn progress;
+    void *progress_user;
+} vocis_convert_params;
+VOCIS_API vocis_convert_params vocis_convert_default_params(void);
+
+/* Writes a model of any kind that is read as a new folder in the layout of MLX, which mlx-whisper,
+ * mlx-audio and vocis load: weights, sizes, tokenizer. path: a file or a folder. The folder is
+ * there whole or not at all; one that holds anything else is refused. engine may be NULL. */
+VOCIS_API vocis_status vocis_model_convert(vocis_engine *engine, const char *path,
+                                           const char *folder, vocis_convert_params params,
+                                           vocis_error *err);
+
 /* One entry of the built-in table of models; static storage. */
 typedef struct vocis_known_model {
     const char *name, *family, *repo, *licence, *description;

@@ -9,6 +9,7 @@
 #include "backends/registry.h"
 #include "base/memory.h"
 #include "hub/hub.h"
+#include "pipeline/convert.h"
 #include "pipeline/engine.h"
 #include "pipeline/inspect.h"
 #include "pipeline/measure.h"
@@ -149,6 +150,17 @@ vocis_status vocis_model_inspect(const char *path, bool tensors, char **json, vo
     vo_error e = {0};
     *json = NULL;
     return finish(err, &e, vo_inspect(path, tensors, json, &e));
+}
+
+vocis_convert_params vocis_convert_default_params(void) {
+    return (vocis_convert_params){.dtype = "f16", .group_size = 64};
+}
+
+vocis_status vocis_model_convert(vocis_engine *engine, const char *path, const char *folder,
+                                 vocis_convert_params params, vocis_error *err) {
+    vo_error e = {0};
+    vo_log log = engine ? engine->log : (vo_log){0};
+    return finish(err, &e, vo_convert(&log, path, folder, &params, &e));
 }
 
 int vocis_known_model_count(void) {

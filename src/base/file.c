@@ -128,17 +128,6 @@ done:
     return status;
 }
 
-static bool write_all(int fd, const char *data, size_t size) {
-    while (size > 0) {
-        ssize_t n = write(fd, data, size < (size_t)1 << 30 ? size : (size_t)1 << 30);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return false;
-        data += n;
-        size -= (size_t)n;
-    }
-    return true;
-}
-
 /* Makes the new name itself survive a power cut; not every file system can, and none of
  * them makes the content wrong. */
 static void sync_folder_of(const char *path) {
@@ -153,35 +142,94 @@ static void sync_folder_of(const char *path) {
     vo_free(dir);
 }
 
-vo_status vo_file_write_atomic(const char *path, const void *data, size_t size, vo_error *err) {
+struct vo_output {
+    int fd;
+    char *path, *temp; /* temp: NULL when there is nothing to remove */
+};
+
+vo_status vo_output_create(const char *path, vo_output **output, vo_error *err) {
     static atomic_uint serial;
     vo_status status = VO_OK;
-    int fd = -1;
+    vo_output *o = vo_alloc(sizeof *o);
+    *output = NULL;
+    if (o == NULL) return vo_fail(err, VO_ERR_MEMORY, "out of memory while writing %s", path);
+    o->fd = -1;
+    o->path = vo_strdup(path);
     char *temp = vo_format("%s.%ld.%u.tmp", path, (long)getpid(), atomic_fetch_add(&serial, 1u));
-    if (temp == NULL) return vo_fail(err, VO_ERR_MEMORY, "out of memory while writing %s", path);
-    fd = open_retry(temp, O_WRONLY | O_CREAT | O_EXCL, 0666);
-    if (fd < 0) {
-        status = vo_fail_system(err, errno, "cannot create", temp);
-        vo_free(temp);
-        return status;
+    if (o->path == NULL || temp == NULL) {
+        status = vo_fail(err, VO_ERR_MEMORY, "out of memory while writing %s", path);
+        goto fail;
     }
-    bool good = write_all(fd, data, size) && fsync(fd) == 0;
+    o->fd = open_retry(temp, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    if (o->fd < 0) {
+        status = vo_fail_system(err, errno, "cannot create", temp);
+        goto fail;
+    }
+    o->temp = temp;
+    *output = o;
+    return VO_OK;
+fail:
+    vo_free(temp);
+    vo_output_discard(o);
+    return status;
+}
+
+vo_status vo_output_write(vo_output *o, uint64_t offset, const void *data, size_t size,
+                          vo_error *err) {
+    const char *p = data;
+    while (size > 0) {
+        size_t piece = size < (size_t)1 << 30 ? size : (size_t)1 << 30;
+        if (offset > INT64_MAX - piece) return vo_fail_system(err, EFBIG, "cannot write", o->path);
+        ssize_t n = pwrite(o->fd, p, piece, (off_t)offset);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return vo_fail_system(err, errno, "cannot write", o->path);
+        p += n;
+        offset += (uint64_t)n;
+        size -= (size_t)n;
+    }
+    return VO_OK;
+}
+
+vo_status vo_output_commit(vo_output *o, vo_error *err) {
+    vo_status status = VO_OK;
+    bool good = fsync(o->fd) == 0;
     int code = errno;
-    if (close(fd) != 0 && good) {
+    if (close(o->fd) != 0 && good) {
         good = false;
         code = errno;
     }
-    if (good && rename(temp, path) != 0) {
+    o->fd = -1;
+    if (good && rename(o->temp, o->path) != 0) {
         good = false;
         code = errno;
     }
     if (good) {
-        sync_folder_of(path);
+        vo_free(o->temp);
+        o->temp = NULL;
+        sync_folder_of(o->path);
     } else {
-        (void)unlink(temp);
-        status = vo_fail_system(err, code, "cannot write", path);
+        status = vo_fail_system(err, code, "cannot write", o->path);
     }
-    vo_free(temp);
+    vo_output_discard(o);
+    return status;
+}
+
+void vo_output_discard(vo_output *o) {
+    if (o == NULL) return;
+    if (o->fd >= 0) close(o->fd);
+    if (o->temp != NULL) (void)unlink(o->temp);
+    vo_free(o->temp);
+    vo_free(o->path);
+    vo_free(o);
+}
+
+vo_status vo_file_write_atomic(const char *path, const void *data, size_t size, vo_error *err) {
+    vo_output *output;
+    vo_status status = vo_output_create(path, &output, err);
+    if (status != VO_OK) return status;
+    status = vo_output_write(output, 0, data, size, err);
+    if (status == VO_OK) return vo_output_commit(output, err);
+    vo_output_discard(output);
     return status;
 }
 

@@ -27,6 +27,16 @@ vo_status vo_file_read(const char *path, size_t limit, char **data, size_t *size
 /* Writes to a temporary name beside `path`, flushes, renames: readers see all or nothing. */
 vo_status vo_file_write_atomic(const char *path, const void *data, size_t size, vo_error *err);
 
+/* The same for a file that is made piece by piece. One thread at a time. */
+typedef struct vo_output vo_output;
+vo_status vo_output_create(const char *path, vo_output **output, vo_error *err);
+/* Pieces come in any order; what lies between them reads as zeros. */
+vo_status vo_output_write(vo_output *output, uint64_t offset, const void *data, size_t size,
+                          vo_error *err);
+/* Puts the file in its place. Frees the output, also on failure, which leaves nothing behind. */
+vo_status vo_output_commit(vo_output *output, vo_error *err);
+void vo_output_discard(vo_output *output); /* instead of committing; NULL allowed */
+
 bool vo_path_exists(const char *path);
 bool vo_path_is_dir(const char *path);
 int64_t vo_file_size(const char *path);                  /* -1 when there is none */

@@ -35,6 +35,10 @@ const char *vo_tokenizer_token(const vo_tokenizer *tokenizer, int32_t id, size_t
  * sequences replaced. Fresh memory (vo_free). */
 char *vo_tokenizer_decode(const vo_tokenizer *tokenizer, const int32_t *ids, int n_ids);
 
+/* The same vocabulary as a tokenizer.json of Hugging Face's tokenizers, which other programs read:
+ * fresh memory (vo_free), NULL when memory is short. */
+char *vo_tokenizer_json(const vo_tokenizer *tokenizer);
+
 /* The ids that "-1" in suppress_tokens stands for (non-speech symbols), ascending. */
 const int32_t *vo_tokenizer_non_speech(const vo_tokenizer *tokenizer, int *n);
 

@@ -5,13 +5,16 @@
  */
 #include "api/inside.h"
 
+#include "base/file.h"
 #include "base/memory.h"
 
 #include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -100,6 +103,17 @@ static vocis_status make_facts(void **made, vocis_error *err) {
     return vocis_model_inspect("tests/data/formats/tiny/safetensors/openai.bin", true,
                                (char **)made, err);
 }
+/* A folder is made whole or not at all; the rest of the work is the same for every type. */
+static vocis_status make_folder(void **made, vocis_error *err) {
+    char folder[64];
+    snprintf(folder, sizeof folder, "/tmp/vocis-test-%ld", (long)getpid());
+    vocis_status status = vocis_model_convert(engine, inside_model_path(), folder,
+                                              vocis_convert_default_params(), err);
+    assert_int_equal(access(folder, F_OK), status == VOCIS_OK ? 0 : -1);
+    if (status == VOCIS_OK) assert_int_equal(vo_remove_tree(folder, NULL), VO_OK);
+    return status;
+}
+static void destroy_folder(void *made) {}
 static vocis_status make_spans(void **made, vocis_error *err) {
     int n;
     return vocis_detect_speech(engine, inside_samples(), INSIDE_SAMPLES,
@@ -169,6 +183,7 @@ static void test_calls(void **state) {
         {"engine", make_engine, destroy_engine, NOTHING},
         {"model", make_model, destroy_model, NOTHING},
         {"facts", make_facts, vocis_free, TEXT},
+        {"folder", make_folder, destroy_folder, NOTHING},
         {"spans", make_spans, vocis_free, NOTHING},
         {"audio", make_audio, vocis_free, NOTHING},
         {"result", make_result, destroy_result, PARTS},

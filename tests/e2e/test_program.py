@@ -21,7 +21,8 @@ import wave
 PROGRAM = os.path.abspath(sys.argv[1])
 MODELS = os.environ.get("VOCIS_TEST_MODELS")
 CLIP = os.path.abspath("tests/data/audio/jfk.wav")
-VERBS = ["transcribe", "pull", "models", "inspect", "bench", "eval", "completion", "help"]
+VERBS = ["transcribe", "pull", "models", "inspect", "convert", "bench", "eval", "completion",
+         "help"]
 FORMATS = ["txt", "srt", "vtt", "tsv", "json", "csv", "lrc"]
 SPEECH = "ask not what your country can do for you"
 
@@ -92,7 +93,7 @@ class CommandLine(Program):
             self.assertIn(f"  {verb} ", run("--help")[1])
 
     def test_man_pages_and_completions_know_every_option(self):
-        for verb in ["transcribe", "pull", "models", "inspect", "bench", "eval"]:
+        for verb in VERBS[:-2]:
             with open(f"man/vocis-{verb}.1") as f:
                 page = f.read().replace("\\-", "-")
             for option in options_of(verb):
@@ -153,6 +154,11 @@ class CommandLine(Program):
             (["transcribe", "--suppress-tokens", "5,x", "a"], "--suppress-tokens"),
             (["pull"], "NAME"),
             (["models", "x"], "x"),
+            (["convert", "base"], "IN OUT"),
+            (["convert", "a", "b", "--dtype", "int3"], "int8"),
+            (["convert", "a", "b", "--dtype", "int8", "--group", "48"], "32 64 128"),
+            (["convert", "a", "b", "--group", "64"], "--dtype int8 or int4"),
+            (["convert", "a", "b", "--keep", "*"], "--dtype int8 or int4"),
             (["eval"], "manifest"),
             (["eval", "--reference", "x"], "--hypothesis"),
             (["completion", "tcsh"], "tcsh"),
@@ -558,6 +564,45 @@ class Signals(WithModel):
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(timeout=20), 130)
         process.communicate()
+
+
+class Converting(WithModel):
+    def convert(self, *words):
+        return run("convert", os.path.join(MODELS, "tiny.en"), *words)
+
+    def test_what_is_written_is_read(self):
+        for dtype, words in [("int8", []), ("int4", ["--group", "32", "--keep", "encoder.*"])]:
+            out = self.path(dtype)
+            self.assertEqual(self.convert(out, "--dtype", dtype, *words), (0, "", ""))
+            facts = json.loads(run("inspect", out, "--json")[1])
+            self.assertEqual((facts["format"], facts["layout"]), ("safetensors", "mlx"))
+            self.assertEqual(facts["dtypes"]["affine"]["tensors"], 24 + 40 + 1
+                             if dtype == "int8" else 40 + 1)
+            text = run("transcribe", "--model", out, "--beam-size", "1", CLIP)[1]
+            self.assertIn(SPEECH, without_marks(text))
+
+    def test_places(self):
+        out = self.path("new")
+        self.assertEqual(self.convert(out)[0], 0)
+        status, printed, err = self.convert(out)
+        self.assertEqual((status, printed), (1, ""))
+        self.assertIn("exists already", err)
+        self.assertEqual(self.convert(out, "--dtype", "bf16", "--force"), (0, "", ""))
+        status, _, err = self.convert(os.path.join(MODELS, "tiny.en"), "--force")
+        self.assertEqual(status, 1)
+        self.assertIn("model.bin", err)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["new"])
+        status, _, err = run("convert", self.path("none"), self.path("other"))
+        self.assertEqual(status, 1)
+        self.assertTrue(err.startswith(f"vocis: {self.path('none')}: "), err)
+
+    def test_a_full_disk_leaves_nothing(self):
+        limited = ["sh", "-c", "trap '' XFSZ; ulimit -f 20000; exec \"$@\"", "sh"]  # 512 bytes each
+        done = subprocess.run([*limited, PROGRAM, "convert", os.path.join(MODELS, "tiny.en"),
+                               self.path("new")], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("File too large", done.stderr)
+        self.assertEqual(os.listdir(self.folder), [])
 
 
 class Measuring(WithModel):

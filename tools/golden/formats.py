@@ -8,6 +8,7 @@ blocks.bin, blocks.json    every quantised block type as made by ggml's own quan
                            into a whisper.cpp file, and the sha256 of ggml's own values
 whisper_ggml.json          sha256 of every tensor of the ggml models of DATA, by blocks.py
 mlx/                       matrices quantised by MLX, with MLX's own values beside them
+quantize.safetensors       numbers, and what MLX quantises them to
 """
 import hashlib
 import json
@@ -155,12 +156,36 @@ def golden_mlx(out):
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
 
 
+def golden_quantize(out):
+    """Rows of every sort: like weights, of one sign, constant, zero, with an outlier, tiny."""
+    import mlx.core as mx
+
+    rng = np.random.default_rng(6)
+    arrays = {}
+    for bits in (4, 8):
+        for group in (32, 64, 128):
+            for kind in (mx.float32, mx.float16, mx.bfloat16):
+                x = (rng.standard_normal((6, 128)) * 0.05).astype(np.float32)
+                x[1] = np.abs(x[1]) + 1
+                x[2] = -0.25
+                x[3, 32:] = 0
+                x[4, 7] = -40
+                x[5] *= 1e-6
+                x = mx.array(x).astype(kind)
+                name = f"b{bits}g{group}{str(kind).split('.')[-1]}"
+                made = mx.quantize(x, group_size=group, bits=bits)
+                arrays[name + ".input"] = x
+                arrays.update(zip((f"{name}.{k}" for k in ("weight", "scales", "biases")), made))
+    mx.save_safetensors(str(out / "quantize.safetensors"), arrays, {"mlx": mx.__version__})
+
+
 def main():
     data, out = Path(sys.argv[1]), Path(sys.argv[2])
     out.mkdir(parents=True, exist_ok=True)
     golden_blocks(data, out)
     golden_whisper_ggml(data, out)
     golden_mlx(out)
+    golden_quantize(out)
 
 
 if __name__ == "__main__":

@@ -98,9 +98,9 @@ static const char *for_layout(const names *n, vo_layout layout) {
     return layout == VO_LAYOUT_HUGGINGFACE ? n->huggingface : n->openai;
 }
 
-/* Finds one part: "%s" and "%d" filled in, MLX's mlp1/mlp2, Hugging Face's optional prefix. */
-static const vo_view *find_part(const vo_weights *file, const char *pattern, size_t length,
-                                const char *side, int layer, char *name, size_t name_size) {
+/* The name of one part: "%s" and "%d" filled in, and MLX's mlp1 and mlp2. */
+static void fill_name(const char *pattern, size_t length, const char *side, int layer,
+                      vo_layout layout, char *name, size_t name_size) {
     size_t n = 0;
     for (size_t i = 0; i < length && n + 24 < name_size; i++) {
         if (pattern[i] == '%') {
@@ -115,10 +115,16 @@ static const vo_view *find_part(const vo_weights *file, const char *pattern, siz
     }
     name[n] = 0;
     char *mlp = strstr(name, ".mlp.");
-    if (mlp && vo_weights_layout(file) == VO_LAYOUT_MLX) {
+    if (mlp && layout == VO_LAYOUT_MLX) {
         mlp[4] = mlp[5] == '0' ? '1' : '2'; /* mlp.0 -> mlp1, mlp.2 -> mlp2 */
         memmove(mlp + 5, mlp + 6, strlen(mlp + 6) + 1);
     }
+}
+
+/* Finds one part, also under Hugging Face's optional prefix. */
+static const vo_view *find_part(const vo_weights *file, const char *pattern, size_t length,
+                                const char *side, int layer, char *name, size_t name_size) {
+    fill_name(pattern, length, side, layer, vo_weights_layout(file), name, name_size);
     const vo_view *view = vo_weights_find(file, name);
     if (view || vo_weights_layout(file) != VO_LAYOUT_HUGGINGFACE) return view;
     char prefixed[160];
@@ -289,6 +295,18 @@ vo_weight *vo_bind_conv(vo_binder *b, int single, int64_t out, int64_t in) {
     return NULL;
 }
 
+static void fill_sinusoids(float *table, int64_t length, int64_t channels) {
+    int64_t half = channels / 2;
+    for (int64_t c = 0; c < half; c++) {
+        /* The reference computes this in f32. */
+        float inverse = expf((float)c * -(float)(log(10000.0) / (double)(half - 1)));
+        for (int64_t t = 0; t < length; t++) {
+            table[t * channels + c] = sinf((float)t * inverse);
+            table[t * channels + half + c] = cosf((float)t * inverse);
+        }
+    }
+}
+
 /* The encoder's positions are a fixed table; MLX and old CTranslate2 files leave it out. */
 vo_weight *vo_bind_sinusoids(vo_binder *b, int64_t length, int64_t channels) {
     if (b->err->status != VO_OK) return NULL;
@@ -299,15 +317,7 @@ vo_weight *vo_bind_sinusoids(vo_binder *b, int64_t length, int64_t channels) {
         vo_fail(b->err, VO_ERR_MEMORY, "no memory for weights");
         return NULL;
     }
-    int64_t half = channels / 2;
-    for (int64_t c = 0; c < half; c++) {
-        /* The reference computes this in f32. */
-        float inverse = expf((float)c * -(float)(log(10000.0) / (double)(half - 1)));
-        for (int64_t t = 0; t < length; t++) {
-            table[t * channels + c] = sinf((float)t * inverse);
-            table[t * channels + half + c] = cosf((float)t * inverse);
-        }
-    }
+    fill_sinusoids(table, length, channels);
     vo_view v = {.name = "encoder positions",
                  .dtype = VO_F32,
                  .rank = 2,
@@ -315,4 +325,77 @@ vo_weight *vo_bind_sinusoids(vo_binder *b, int64_t length, int64_t channels) {
                  .data = table,
                  .bytes = (size_t)(length * channels) * sizeof *table};
     return keep(b, &v, table);
+}
+
+/* ---- the same tensors under MLX's names ------------------------------------------------------ */
+
+/* Part `index` of a pattern; NULL when there are fewer. */
+static const char *part_of(const char *pattern, int index, size_t *length) {
+    for (*length = strcspn(pattern, "|"); index > 0; index--) {
+        if (!pattern[*length]) return NULL;
+        pattern += *length + 1;
+        *length = strcspn(pattern, "|");
+    }
+    return pattern;
+}
+
+static bool place(vo_binder *b, const names *n, const char *side, int layer, int part,
+                  const int64_t *shape, int rank, vo_bind_place *out) {
+    vo_layout layout = vo_weights_layout(b->file);
+    const char *stored = for_layout(n, layout);
+    size_t length, stored_length;
+    char name[128];
+    bool stacked_in_file = strchr(n->openai, '|') && !strchr(stored, '|');
+    int64_t whole[3] = {0};
+    const char *openai = part_of(n->openai, part, &length);
+    *out = (vo_bind_place){.rows = shape[0]};
+    if (!openai || b->err->status != VO_OK) return false;
+    if (*openai == '0') return true;
+    fill_name(openai, length, side, layer, VO_LAYOUT_MLX, out->name, sizeof out->name);
+    stored = part_of(stored, stacked_in_file ? 0 : part, &stored_length);
+    out->view = find_part(b->file, stored, stored_length, side, layer, name, sizeof name);
+    for (int i = 0; i < rank; i++) whole[i] = shape[i];
+    if (stacked_in_file) {
+        int parts = 1;
+        for (const char *p = n->openai; (p = strchr(p, '|')); p++) parts++;
+        whole[0] *= parts;
+        out->row = part * shape[0];
+    }
+    return check(b, out->view, name, whole, rank);
+}
+
+bool vo_bind_place_single(vo_binder *b, int single, const int64_t *shape, int rank,
+                          vo_bind_place *out) {
+    return place(b, &single_names[single], "", 0, 0, shape, rank, out);
+}
+
+bool vo_bind_place_block(vo_binder *b, int which, const char *side, int layer, int part,
+                         const int64_t *shape, int rank, vo_bind_place *out) {
+    return place(b, &block_names[which], side, layer, part, shape, rank, out);
+}
+
+vo_status vo_bind_check_sinusoids(const vo_weights *file, int64_t length, int64_t channels,
+                                  vo_error *err) {
+    const float tolerance = 0.01f; /* bf16 rounds numbers below one by 0.002 */
+    const vo_view *view = vo_whisper_find(file, BIND_AUDIO_POSITIONS);
+    if (!view) return VO_OK;
+    if (!has_shape(view, (int64_t[]){length, channels}, 2) || !vo_dtype_is_real(view->dtype))
+        return vo_fail(err, VO_ERR_FORMAT, "the tensor %s has the wrong shape", view->name);
+    float *table = vo_alloc_array((size_t)(length * channels), sizeof *table);
+    float *row = vo_alloc_array((size_t)channels, sizeof *row);
+    vo_status status = VO_OK;
+    if (!table || !row) status = vo_fail(err, VO_ERR_MEMORY, "no memory for weights");
+    if (status == VO_OK) fill_sinusoids(table, length, channels);
+    for (int64_t t = 0; status == VO_OK && t < length; t++) {
+        status = vo_dequantize_rows(view, t, 1, row, err);
+        for (int64_t c = 0; status == VO_OK && c < channels; c++)
+            if (!(fabsf(row[c] - table[t * channels + c]) <= tolerance))
+                status = vo_fail(err, VO_ERR_UNSUPPORTED,
+                                 "%s is not Whisper's table of sines, and files of MLX have no "
+                                 "place for another one",
+                                 view->name);
+    }
+    vo_free(table);
+    vo_free(row);
+    return status;
 }

@@ -61,4 +61,20 @@ vo_weight *vo_bind_block(vo_binder *b, int which, const char *side, int layer, c
 vo_weight *vo_bind_conv(vo_binder *b, int single, int64_t out, int64_t in);
 vo_weight *vo_bind_sinusoids(vo_binder *b, int64_t length, int64_t channels);
 
+/* Where the values of one tensor of the MLX layout lie in a file of any layout: rows [row, row +
+ * rows) of a view. A bias that is zeros by definition has no view. */
+typedef struct vo_bind_place {
+    char name[128]; /* as MLX calls it */
+    const vo_view *view;
+    int64_t row, rows;
+} vo_bind_place;
+/* shape: of the one part. False after an error, and for a part that does not exist. */
+bool vo_bind_place_single(vo_binder *b, int single, const int64_t *shape, int rank,
+                          vo_bind_place *place);
+bool vo_bind_place_block(vo_binder *b, int which, const char *side, int layer, int part,
+                         const int64_t *shape, int rank, vo_bind_place *place);
+/* VO_ERR_UNSUPPORTED when the encoder's positions are others than those that MLX computes. */
+vo_status vo_bind_check_sinusoids(const vo_weights *file, int64_t length, int64_t channels,
+                                  vo_error *err);
+
 #endif

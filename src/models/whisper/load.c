@@ -64,6 +64,19 @@ static vo_status read_heads(const vo_weights *file, const char *side, const char
     return status;
 }
 
+/* Rows of the encoder's positions; without them the header's word, else what Whisper has. */
+static vo_status read_audio_ctx(const vo_weights *file, const vo_view *positions, int *n_audio_ctx,
+                                vo_error *err) {
+    int64_t value = 0;
+    vo_status status = VO_OK;
+    if (positions && positions->rank == 2)
+        value = positions->shape[0];
+    else
+        status = fact(file, "n_audio_ctx", "max_source_positions", &value, err);
+    *n_audio_ctx = value > 0 && value <= 8192 ? (int)value : 1500;
+    return status;
+}
+
 static int count_layers(const vo_weights *file, const char *side) {
     int n = 0;
     while (n < VO_WHISPER_MAX_LAYERS && vo_whisper_has_layer(file, side, n)) n++;
@@ -90,13 +103,12 @@ vo_status vo_whisper_read_dims(const vo_weights *file, vo_whisper_dims *d, vo_er
     d->n_vocab = (int)tokens->shape[0];
     d->n_text_state = (int)tokens->shape[1];
     d->n_text_ctx = (int)text->shape[0];
-    d->n_audio_ctx = 1500;
-    if (audio && audio->rank == 2 && audio->shape[0] > 0 && audio->shape[0] <= 8192)
-        d->n_audio_ctx = (int)audio->shape[0];
     d->n_audio_layer = count_layers(file, "encoder");
     d->n_text_layer = count_layers(file, "decoder");
-    vo_status status = read_heads(file, "encoder", "n_audio_head", "encoder_attention_heads",
-                                  d->n_audio_state, &d->n_audio_head, err);
+    vo_status status = read_audio_ctx(file, audio, &d->n_audio_ctx, err);
+    if (status != VO_OK) return status;
+    status = read_heads(file, "encoder", "n_audio_head", "encoder_attention_heads",
+                        d->n_audio_state, &d->n_audio_head, err);
     if (status == VO_OK)
         status = read_heads(file, "decoder", "n_text_head", "decoder_attention_heads",
                             d->n_text_state, &d->n_text_head, err);
