@@ -172,6 +172,10 @@ static void wait_for_workers(vo_pool *pool) {
 
 void vo_pool_run(vo_pool *pool, int64_t tiles, vo_tile_fn fn, void *arg) {
     if (tiles <= 0) return;
+    if (pool == NULL) {
+        for (int64_t tile = 0; tile < tiles; tile++) fn(arg, tile, 0);
+        return;
+    }
     for (const frame *f = frames; f != NULL; f = f->outer) {
         if (f->pool != pool) continue;
         for (int64_t tile = 0; tile < tiles; tile++) fn(arg, tile, f->thread);
@@ -243,7 +247,7 @@ fail:
 }
 
 int vo_pool_threads(const vo_pool *pool) {
-    return pool->threads;
+    return pool != NULL ? pool->threads : 1;
 }
 
 void vo_pool_destroy(vo_pool *pool) {

@@ -25,6 +25,8 @@ int vo_pool_threads(const vo_pool *pool);
  * this pool runs its tiles inline, on the same `thread`. Two pools must not wait for each other
  * across threads: a tile of A may run B, if no other thread's tile of B runs A. */
 void vo_pool_run(vo_pool *pool, int64_t tiles, vo_tile_fn fn, void *arg);
+/* A pool of NULL is the calling thread alone, as thread 0: for work inside a tile that is not to be
+ * split. */
 void vo_pool_destroy(vo_pool *pool);
 
 /* A mutex, for what several threads share outside a pool. */

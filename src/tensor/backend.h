@@ -9,11 +9,28 @@
 
 typedef struct vo_backend vo_backend;
 
+/* Neighbouring steps that treat each row alone, run block of rows by block of rows: what is passed
+ * from one to the next stays in the cache, and threads meet only at the end. */
+typedef struct vo_chain {
+    vo_array *const *nodes;
+    int n;
+    int64_t block;    /* most rows of a block */
+    int threads;      /* blocks in work at once */
+    size_t bytes;     /* memory of one thread: local arrays, then the workspace of an op */
+    size_t workspace; /* where that begins */
+    size_t offset;    /* in the arena, of all threads' memory */
+} vo_chain;
+
 typedef struct vo_backend_vtable {
     const char *name;
     /* Called once per node when a plan is made: bring weights into the form the op wants
-     * (array->prepared of its weight inputs) and say how much workspace it needs. */
+     * (array->prepared of its weight inputs) and say how much workspace it needs, or in a chain a
+     * block of it on one thread. */
     vo_status (*prepare)(vo_backend *backend, vo_array *node, size_t *workspace, vo_error *err);
+    /* Sets block and threads of a chain; false: its nodes run one after the other. */
+    bool (*plan_chain)(vo_backend *backend, vo_chain *chain);
+    /* Executes `rows` rows of a chain in its memory of [threads][bytes]. */
+    void (*run_chain)(vo_backend *backend, const vo_chain *chain, int64_t rows, void *memory);
     /* Executes one node. data pointers are resolved; params give the active rows. Allocates
      * nothing. */
     void (*run)(vo_backend *backend, const vo_array *node, const int64_t params[VO_PARAM_COUNT],

@@ -17,6 +17,13 @@ vo_status vo_plan_run(vo_plan *plan, vo_error *err) {
     for (int i = 0; i < plan->n_steps; i++) {
         const vo_array *node = plan->steps[i];
         vo_backend *backend = plan->runtime.streams[node->stream];
+        if (node->chain) {
+            const vo_chain *chain = node->chain;
+            backend->vtable->run_chain(backend, chain, vo_array_rows(node, plan->params),
+                                       plan->arena + chain->offset);
+            i += chain->n - 1;
+            continue;
+        }
         backend->vtable->run(backend, node, plan->params, plan->arena + node->workspace_offset);
     }
     return VO_OK;

@@ -25,8 +25,7 @@ static bool is_dead(const vo_array *a) {
     return a->op == VO_OP_VIEW && a->n_in == 0;
 }
 
-/* The array that owns the memory behind a. */
-static vo_array *root(vo_array *a) {
+vo_array *vo_root(vo_array *a) {
     while (a->base != a) a = a->base;
     return a;
 }
@@ -37,12 +36,12 @@ static void find_last_uses(vo_graph *graph, int *last, vo_array *const *outputs,
     for (size_t i = 0; i < n; i++) last[i] = -1;
     for (vo_array *a = vo_graph_first(graph); a; a = a->next) {
         if (is_dead(a)) continue;
-        if (last[root(a)->index] < a->index) last[root(a)->index] = a->index;
+        if (last[vo_root(a)->index] < a->index) last[vo_root(a)->index] = a->index;
         for (int i = 0; i < a->n_in; i++)
-            if (a->in[i] && last[root(a->in[i])->index] < a->index)
-                last[root(a->in[i])->index] = a->index;
+            if (a->in[i] && last[vo_root(a->in[i])->index] < a->index)
+                last[vo_root(a->in[i])->index] = a->index;
     }
-    for (int i = 0; i < n_outputs; i++) last[root(outputs[i])->index] = (int)n;
+    for (int i = 0; i < n_outputs; i++) last[vo_root(outputs[i])->index] = (int)n;
 }
 
 /* Views share their input's memory; an op may write over an input that dies with it. */
@@ -56,7 +55,7 @@ static void share_memory(vo_graph *graph, int *last, vo_array *const *outputs, i
     for (vo_array *a = vo_graph_first(graph); a; a = a->next) {
         int d = is_leaf(a) || a->base != a ? -1 : vo_op_donor(a->op);
         if (d < 0 || d >= a->n_in || !a->in[d]) continue;
-        vo_array *donor = a->in[d], *owner = root(donor);
+        vo_array *donor = a->in[d], *owner = vo_root(donor);
         bool whole = !is_leaf(owner) && donor->row_stride == a->row_stride && donor->offset == 0 &&
                      owner->shape[0] == a->shape[0] &&
                      vo_array_columns(owner) == vo_array_columns(a) && donor->op != VO_OP_VIEW;
@@ -64,7 +63,7 @@ static void share_memory(vo_graph *graph, int *last, vo_array *const *outputs, i
         /* The other operands must not live in that memory. */
         bool clash = false;
         for (int i = 0; i < a->n_in; i++)
-            if (i != d && a->in[i] && root(a->in[i]) == owner) clash = true;
+            if (i != d && a->in[i] && vo_root(a->in[i]) == owner) clash = true;
         if (clash) continue;
         int end = last[a->index];
         a->base = donor;
@@ -89,9 +88,12 @@ static vo_status collect_blocks(vo_plan *plan, const int *last, vo_block *blocks
                                 vo_error *err) {
     *n = 0;
     for (vo_array *a = vo_graph_first(plan->graph); a; a = a->next) {
-        vo_block block = {.begin = a->index, .end = last[a->index], .offset = &a->offset};
-        bool owns = a->base == a && !is_dead(a) && a->op != VO_OP_WEIGHT && a->op != VO_OP_STATE;
-        vo_block scratch = {.bytes = a->workspace,
+        vo_block block = {.begin = a->chain ? a->chain->nodes[0]->index : a->index,
+                          .end = last[a->index],
+                          .offset = &a->offset};
+        bool owns = a->base == a && !is_dead(a) && a->op != VO_OP_WEIGHT && a->op != VO_OP_STATE &&
+                    !a->local;
+        vo_block scratch = {.bytes = a->chain ? 0 : a->workspace,
                             .begin = a->index,
                             .end = a->index,
                             .offset = &a->workspace_offset};
@@ -105,12 +107,20 @@ static vo_status collect_blocks(vo_plan *plan, const int *last, vo_block *blocks
         if (plan->stats.workspace_bytes < scratch.bytes)
             plan->stats.workspace_bytes = scratch.bytes;
     }
+    for (int i = 0; i < plan->n_chains; i++) {
+        vo_chain *c = &plan->chains[i];
+        vo_block block = {
+            .begin = c->nodes[0]->index, .end = c->nodes[c->n - 1]->index, .offset = &c->offset};
+        if (!vo_mul_size(c->bytes, (size_t)c->threads, &block.bytes))
+            return vo_fail(err, VO_ERR_LIMIT, "a chain of ops needs too much memory");
+        if (block.bytes) blocks[(*n)++] = block;
+    }
     return VO_OK;
 }
 
 static vo_status place(vo_plan *plan, const int *last, vo_error *err) {
     size_t n = vo_graph_count(plan->graph);
-    vo_block *blocks = vo_alloc_array(n, 2 * sizeof *blocks);
+    vo_block *blocks = vo_alloc_array(n, 3 * sizeof *blocks);
     if (!blocks) return vo_fail(err, VO_ERR_MEMORY, "no memory to plan %zu ops", n);
     vo_status status = collect_blocks(plan, last, blocks, &n, err);
     if (status == VO_OK) status = vo_place_blocks(blocks, n, &plan->stats.arena_bytes, err);
@@ -125,7 +135,7 @@ static vo_status place(vo_plan *plan, const int *last, vo_error *err) {
 
 static void resolve(vo_plan *plan) {
     for (vo_array *a = vo_graph_first(plan->graph); a; a = a->next) {
-        if (is_dead(a) || a->op == VO_OP_WEIGHT) continue;
+        if (is_dead(a) || a->op == VO_OP_WEIGHT || vo_root(a)->local) continue;
         if (a->op == VO_OP_STATE)
             a->data = vo_buffer_data(a->buffer);
         else if (a->op == VO_OP_VIEW)
@@ -137,19 +147,26 @@ static void resolve(vo_plan *plan) {
     }
 }
 
-static vo_status prepare(vo_plan *plan, vo_error *err) {
+static vo_status collect_steps(vo_plan *plan, vo_error *err) {
     for (vo_array *a = vo_graph_first(plan->graph); a; a = a->next) {
         if (is_leaf(a) || a->op == VO_OP_VIEW) continue;
-        vo_backend *backend = plan->runtime.streams[a->stream];
-        if (!backend)
+        if (!plan->runtime.streams[a->stream])
             return vo_fail(err, VO_ERR_UNSUPPORTED, "%s: this build has no such stream",
                            vo_op_name(a->op));
-        vo_status status = backend->vtable->prepare(backend, a, &a->workspace, err);
-        if (status != VO_OK) return status;
         plan->steps[plan->n_steps++] = a;
     }
     plan->stats.executed = plan->n_steps;
     return VO_OK;
+}
+
+static vo_status prepare(vo_plan *plan, vo_error *err) {
+    vo_status status = VO_OK;
+    for (int i = 0; i < plan->n_steps && status == VO_OK; i++) {
+        vo_array *a = plan->steps[i];
+        vo_backend *backend = plan->runtime.streams[a->stream];
+        status = backend->vtable->prepare(backend, a, &a->workspace, err);
+    }
+    return status;
 }
 
 /* The smallest capacity over all arrays that a parameter sizes. */
@@ -169,9 +186,11 @@ vo_status vo_plan_create(const vo_runtime *runtime, vo_graph *graph, vo_array *c
     vo_plan *plan = status == VO_OK ? vo_alloc(sizeof *plan) : NULL;
     int *last = plan ? vo_alloc_array(n, sizeof *last) : NULL;
     if (plan) plan->steps = vo_alloc_array(n, sizeof(vo_array *));
-    if (!plan || !last || !plan->steps) {
+    if (plan) plan->chains = vo_alloc_array(n, sizeof *plan->chains);
+    if (!plan || !last || !plan->steps || !plan->chains) {
         if (status == VO_OK) status = vo_fail(err, VO_ERR_MEMORY, "no memory for a plan");
         if (plan) vo_free(plan->steps);
+        if (plan) vo_free(plan->chains);
         vo_free(plan);
         vo_free(last);
         vo_graph_destroy(graph);
@@ -189,8 +208,14 @@ vo_status vo_plan_create(const vo_runtime *runtime, vo_graph *graph, vo_array *c
         if (!params.no_fusion) vo_fuse(graph, outputs, n_outputs);
         share_memory(graph, last, outputs, n_outputs);
         find_limits(plan);
+        status = collect_steps(plan, err);
+    }
+    if (status == VO_OK) {
+        if (!params.no_fusion) vo_find_chains(plan, outputs, n_outputs);
+        vo_extend_lives(plan, last);
         status = prepare(plan, err);
     }
+    if (status == VO_OK) status = vo_place_chains(plan, last, err);
     if (status == VO_OK) status = place(plan, last, err);
     if (status == VO_OK) resolve(plan);
     vo_free(last);
@@ -205,6 +230,7 @@ void vo_plan_destroy(vo_plan *plan) {
     if (!plan) return;
     vo_graph_destroy(plan->graph);
     vo_free(plan->steps);
+    vo_free(plan->chains);
     vo_free(plan->arena);
     vo_free(plan);
 }

@@ -12,10 +12,21 @@ struct vo_plan {
     vo_runtime runtime;
     vo_array **steps; /* what runs, in order */
     int n_steps;
+    vo_chain *chains; /* [n_steps], in order */
+    int n_chains;
     unsigned char *arena;
     int64_t params[VO_PARAM_COUNT];
     int64_t limit[VO_PARAM_COUNT]; /* most units each parameter may ask for */
     vo_plan_stats stats;
 };
+
+/* The array that owns the memory behind a. */
+vo_array *vo_root(vo_array *a);
+/* chain.c: finds the chains among the steps and marks their nodes and local arrays. */
+void vo_find_chains(vo_plan *plan, vo_array *const *outputs, int n_outputs);
+/* Nothing that a chain touches may give its memory away before the chain ends. */
+void vo_extend_lives(const vo_plan *plan, int *last);
+/* Places the local arrays of every chain, once its nodes are prepared. */
+vo_status vo_place_chains(vo_plan *plan, const int *last, vo_error *err);
 
 #endif

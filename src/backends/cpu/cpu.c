@@ -21,7 +21,17 @@ static vo_status cpu_prepare(vo_backend *backend, vo_array *node, size_t *worksp
     if (!ops[node->op])
         return vo_fail(err, VO_ERR_UNSUPPORTED, "%s has no CPU version", vo_op_name(node->op));
     if (!ops[node->op]->prepare) return VO_OK;
-    return ops[node->op]->prepare((vo_cpu_backend *)backend, node, workspace, err);
+    vo_cpu_backend cpu = *(vo_cpu_backend *)backend;
+    if (!node->chain) return ops[node->op]->prepare(&cpu, node, workspace, err);
+    /* Workspace for one block on one thread; weights are still packed by all. */
+    vo_array block = *node;
+    if (node->op != VO_OP_kv_store) block.shape[0] = node->chain->block;
+    cpu.pool = NULL;
+    return ops[node->op]->prepare(&cpu, &block, workspace, err);
+}
+
+const vo_cpu_op *vo_cpu_find_op(vo_op op) {
+    return ops[op];
 }
 
 static void cpu_run(vo_backend *backend, const vo_array *node, const int64_t params[VO_PARAM_COUNT],
@@ -36,7 +46,12 @@ static void cpu_destroy(vo_backend *backend) {
     vo_free(backend);
 }
 
-static const vo_backend_vtable cpu_vtable = {"cpu", cpu_prepare, cpu_run, cpu_destroy};
+static const vo_backend_vtable cpu_vtable = {.name = "cpu",
+                                             .prepare = cpu_prepare,
+                                             .plan_chain = vo_cpu_plan_chain,
+                                             .run_chain = vo_cpu_run_chain,
+                                             .run = cpu_run,
+                                             .destroy = cpu_destroy};
 
 vo_status vo_cpu_backend_create(const vo_kernels *kernels, vo_pool *pool, vo_backend **backend,
                                 vo_error *err) {
@@ -45,6 +60,7 @@ vo_status vo_cpu_backend_create(const vo_kernels *kernels, vo_pool *pool, vo_bac
     cpu->base.vtable = &cpu_vtable;
     cpu->kernels = *kernels;
     cpu->pool = pool;
+    cpu->packers = pool;
     *backend = &cpu->base;
     return VO_OK;
 }
@@ -71,7 +87,8 @@ static vo_status make_packed(void *user, const vo_view *view, void **prepared, v
     vo_cpu_backend *cpu = p->cpu;
     vo_packed *packed = vo_alloc(sizeof *packed);
     if (!packed) return vo_fail(err, VO_ERR_MEMORY, "no memory for weights");
-    vo_status status = vo_packed_create(packed, &cpu->kernels, cpu->pool, view, panel_type(p, view), err);
+    vo_status status =
+        vo_packed_create(packed, &cpu->kernels, cpu->packers, view, panel_type(p, view), err);
     if (status != VO_OK) {
         vo_free(packed);
         return status;

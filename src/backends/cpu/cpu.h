@@ -13,7 +13,8 @@
 typedef struct vo_cpu_backend {
     vo_backend base;
     vo_kernels kernels;
-    vo_pool *pool;
+    vo_pool *pool;    /* NULL inside a chain: one thread */
+    vo_pool *packers; /* of weights */
 } vo_cpu_backend;
 
 /* The pool is borrowed: one pool serves the whole engine. */
@@ -29,6 +30,12 @@ typedef struct vo_cpu_op {
 #define VO_OP(name, donor) extern const vo_cpu_op vo_cpu_##name;
 #include "tensor/ops.def"
 #undef VO_OP
+
+const vo_cpu_op *vo_cpu_find_op(vo_op op);
+
+/* chain.c, for the vtable. */
+bool vo_cpu_plan_chain(vo_backend *backend, vo_chain *chain);
+void vo_cpu_run_chain(vo_backend *backend, const vo_chain *chain, int64_t rows, void *memory);
 
 /* Row i of an array of floats. */
 static inline float *vo_cpu_row(const vo_array *array, int64_t i) {
