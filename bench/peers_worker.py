@@ -1,45 +1,51 @@
 # SPDX-License-Identifier: MIT
-"""One peer, one run: ENGINE MODE MODEL AUDIO THREADS BEAM; prints the text. See bench/peers."""
+"""One peer, one run: ENGINE SETTINGS, where SETTINGS is a JSON object; prints the text.
+
+Runs with the interpreter of the peer's own environment; see bench/peers. Times of segments and
+conditioning on what was said before are as in vocis, fallback to other temperatures is off."""
+import json
 import sys
 
 
-def faster_whisper(mode, model, audio, threads, beam):
+def faster_whisper(job):
     from faster_whisper import BatchedInferencePipeline, WhisperModel
-    compute, _, batch = mode.partition("-batch")
-    whisper = WhisperModel(model, device="cpu", compute_type=compute, cpu_threads=threads)
-    options = dict(language="en", beam_size=beam, temperature=0, compression_ratio_threshold=None,
-                   log_prob_threshold=None)
-    if batch:
-        segments, _ = BatchedInferencePipeline(model=whisper).transcribe(audio,
-                                                                        batch_size=int(batch),
-                                                                         **options)
-    else:
-        segments, _ = whisper.transcribe(audio, **options)
+    model = WhisperModel(job["model"], device="cpu", compute_type=job["arithmetic"],
+                         cpu_threads=job["threads"])
+    options = {"language": job["language"], "beam_size": job["beam"], "temperature": 0}
+    if job["times"] is not None:
+        options["without_timestamps"] = not job["times"]
+    if job["batch"]:
+        model = BatchedInferencePipeline(model=model)
+        options["batch_size"] = job["batch"]
+    segments, _ = model.transcribe(job["audio"], **options)
     return "".join(s.text for s in segments)
 
 
-def whisper_cpp(mode, model, audio, threads, beam):
+def whisper_cpp(job):
     from pywhispercpp.model import Model
-    options = dict(language="en", n_threads=threads, print_progress=False, print_realtime=False)
-    if beam > 1:
-        options.update(params_sampling_strategy=1,
-                       beam_search={"beam_size": beam, "patience": -1.0})
-    if mode == "greedy":
-        options.update(temperature_inc=0.0)
-    return " ".join(s.text for s in Model(model, **options).transcribe(audio))
+    options = {"language": job["language"] or "auto", "n_threads": job["threads"],
+               "temperature_inc": 0.0, "print_progress": False, "print_realtime": False,
+               "no_timestamps": job["times"] is False}
+    if job["beam"] > 1:
+        beams = {"beam_size": job["beam"], "patience": -1.0}
+        model = Model(job["model"], params_sampling_strategy=1, beam_search=beams, **options)
+    else:
+        model = Model(job["model"], **options)
+    # the binding takes the spaces off that separate words of two segments
+    return " ".join(s.text for s in model.transcribe(job["audio"]))
 
 
-def openai_whisper(mode, model, audio, threads, beam):
+def openai_whisper(job):
     import torch
     import whisper
-    torch.set_num_threads(threads)
-    result = whisper.load_model(model, device="cpu").transcribe(
-        audio, fp16=False, language="en", temperature=0.0, beam_size=beam if beam > 1 else None)
-    return result["text"]
+    torch.set_num_threads(job["threads"])
+    model = whisper.load_model(job["model"], device="cpu")
+    return model.transcribe(job["audio"], fp16=False, language=job["language"], temperature=0.0,
+                            beam_size=job["beam"] if job["beam"] > 1 else None,
+                            without_timestamps=job["times"] is False)["text"]
 
 
 if __name__ == "__main__":
-    engine, mode, model, audio, threads, beam = sys.argv[1:7]
-    run = {"faster-whisper": faster_whisper, "whisper.cpp": whisper_cpp,
-           "openai-whisper": openai_whisper}
-    print(run[engine](mode, model, audio, int(threads), int(beam)).strip())
+    engines = {"faster-whisper": faster_whisper, "whisper.cpp": whisper_cpp,
+               "openai-whisper": openai_whisper}
+    print(engines[sys.argv[1]](json.loads(sys.argv[2])).strip())
