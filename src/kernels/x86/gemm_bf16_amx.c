@@ -3,8 +3,8 @@
  * GEMM in bf16 for AMX: one tdpbf16ps multiplies 16 rows of A, 32 deep, with 16 columns of B and
  * adds to 16x16 floats. 32 rows by 32 columns are four tiles of sums, two of A and two of B; a step
  * of VO_BF16_K is four products for four loads. Up to 16 rows take half the work. Each tile of the
- * next step is loaded as soon as its last product has begun: with a tile of A in the first-level
- * cache and B in the second the products then hardly wait.
+ * next step is loaded as soon as its last product has begun: with A in the first-level cache (256
+ * steps of k are 16 KB) and B in the second, products hardly wait.
  */
 #if !defined(__AVX512BF16__)
 #error "this file must be built with the flags of AMX and AVX512_BF16"
