@@ -40,8 +40,13 @@ enum {
     VO_MAX_LOW_MR = 32, /* of mr_bf16 and mr_int8 */
     VO_BF16_K = 32,     /* k is padded to a multiple */
     VO_INT8_K = 64,
-    VO_ATTEND_KEYS = 168,       /* key block of attend_block: a multiple of every level's mr */
-    VO_STFT_SCRATCH = 64 * 1024 /* floats */
+    VO_ATTEND_KEYS = 168,        /* key block of attend_block: a multiple of every level's mr */
+    VO_ATTEND_BF16_QUERIES = 32, /* of one attend_block_bf16, at most */
+    VO_ATTEND_BF16_KEYS = 64,    /* of one attend_pack_bf16 */
+    VO_ATTEND_BF16_HD = 64,      /* the only size of a head */
+    VO_ATTEND_BF16_BLOCK = 2 * VO_ATTEND_BF16_KEYS * VO_ATTEND_BF16_HD, /* bf16 of a packed block */
+    VO_ATTEND_BF16_SCRATCH = 33 * 256,                                  /* floats */
+    VO_STFT_SCRATCH = 64 * 1024                                         /* floats */
 };
 
 /* No scale fits rows smaller than this: 127 / max|a| must not overflow. */
@@ -55,6 +60,7 @@ typedef struct vo_kernels {
     int mr_bf16, mr_int8;    /* rows of A in a tile of gemm_bf16 and gemm_int8; nr is shared */
     int int8_max, int8_zero; /* 127 and 128, 127 and 0, or 63 and 64 */
     int attn_queries;        /* most queries of one attend_block */
+    int attn_bf16;           /* attend_block_bf16 is faster than attend_block here */
     uint32_t flags;          /* the CPU flags this table was made for */
 } vo_kernels;
 

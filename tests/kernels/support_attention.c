@@ -66,3 +66,166 @@ void test_attend_cached_f16(const vo_kernels *k) {
     for (int nq = 1; nq <= VO_SKINNY_ROWS; nq++)
         for (int mapped = 0; mapped < 2; mapped++) cached_case(k, nq, 100, 64, mapped, 2);
 }
+
+/* ---- bf16 ------------------------------------------------------------------------------- */
+
+enum { KEYS = VO_ATTEND_BF16_KEYS, HD = VO_ATTEND_BF16_HD, BLOCK = VO_ATTEND_BF16_BLOCK };
+
+static uint16_t packed_at(int n, const float *k, int64_t ldk, const float *v, int64_t ldv, int i) {
+    const int t = i < KEYS * HD ? i / HD : i % KEYS;
+    const int d = i < KEYS * HD ? i % HD : i / KEYS - HD;
+    if (t >= n) return 0;
+    return vo_f32_to_bf16(i < KEYS * HD ? k[t * ldk + d] : v[t * ldv + d]);
+}
+
+void test_attend_pack_bf16(const vo_kernels *k) {
+    for (int n = 1; n <= KEYS; n++) {
+        const int64_t ldk = HD + check_below(5), ldv = HD + check_below(5);
+        float *keys = check_floats(0, (n - 1) * ldk + HD),
+              *values = check_floats(1, (n - 1) * ldv + HD);
+        uint16_t *block = check_halves(2, BLOCK);
+        check_fill(keys, (n - 1) * ldk + HD, -3, 3);
+        check_fill(values, (n - 1) * ldv + HD, -3, 3);
+        k->attend_pack_bf16(n, keys, ldk, values, ldv, block);
+        for (int i = 0; i < BLOCK; i++)
+            if (block[i] != packed_at(n, keys, ldk, values, ldv, i))
+                check_fail("n=%d: element %d is %04x, not %04x", n, i, block[i],
+                           packed_at(n, keys, ldk, values, ldv, i));
+        if (!check_slots_intact()) check_fail("wrote before the start of an array");
+    }
+}
+
+typedef struct attention {
+    int64_t nq, nk, ldq, ldo;
+    float scale;
+    float *q, *keys, *values, *out, *scratch; /* keys, values: [nk][HD] */
+    uint16_t *kv;
+} attention;
+
+/* What softmax meets: 0: much the same scores; 1: one key that outweighs all, another for each
+ * query; 2, 3: scores that rise or fall from key to key by 2^198 in all; 4: one score for all. */
+static void fill(const attention *a, int kind) {
+    check_fill(a->q, (a->nq - 1) * a->ldq + HD, -1.5f, 1.5f);
+    check_fill(a->keys, a->nk * HD, -1.5f, 1.5f);
+    check_fill(a->values, a->nk * HD, -1, 1);
+    for (int64_t i = 0; kind == 1 && i < a->nq; i++)
+        for (int64_t d = 0, t = check_below((int)a->nk); d < HD; d++)
+            a->q[i * a->ldq + d] = 1.7f * a->keys[t * HD + d];
+    for (int64_t t = 0; (kind == 2 || kind == 3) && t < a->nk; t++)
+        a->keys[t * HD] = 1100 * (float)(kind == 2 ? t : a->nk - t) / (float)a->nk;
+    for (int64_t i = 0; (kind == 2 || kind == 3) && i < a->nq; i++) a->q[i * a->ldq] = 1;
+    for (int64_t i = 0; kind == 4 && i < a->nq; i++)
+        for (int64_t d = 0; d < HD; d++) a->q[i * a->ldq + d] = 0;
+}
+
+/* q, keys and values rounded as the kernel does */
+static void round_all(const attention *a) {
+    float *const arrays[] = {a->q, a->keys, a->values};
+    const int64_t sizes[] = {(a->nq - 1) * a->ldq + HD, a->nk * HD, a->nk * HD};
+    for (int i = 0; i < 3; i++)
+        for (int64_t j = 0; j < sizes[i]; j++)
+            arrays[i][j] = vo_bf16_to_f32(vo_f32_to_bf16(arrays[i][j]));
+}
+
+/* want: [HD] of query i in double, with the error that rounded probabilities and sums of floats may
+ * cause: each weighs the distance of its value from the result. */
+static void attend(const attention *a, int64_t i, double *want, double *tolerance) {
+    static double p[2048];
+    double max = -INFINITY, total = 0, products = 0;
+    for (int64_t t = 0; t < a->nk; t++) {
+        double sum = 0, size = 0;
+        for (int64_t d = 0; d < HD; d++) {
+            const double product = (double)a->q[i * a->ldq + d] * (double)a->keys[t * HD + d];
+            sum += product;
+            size += fabs(product);
+        }
+        p[t] = (double)a->scale * sum;
+        max = fmax(max, p[t]);
+        products = fmax(products, (double)a->scale * size);
+    }
+    for (int64_t t = 0; t < a->nk; t++) total += p[t] = exp(p[t] - max);
+    /* half a unit of bf16, the polynomial, and the scores before and after they are scaled */
+    const double each = 0x1p-8 + 1e-4 + products * (HD + 4) * 0x1p-24;
+    for (int64_t d = 0; d < HD; d++) {
+        double spread = 0, size = 0;
+        want[d] = 0;
+        for (int64_t t = 0; t < a->nk; t++) want[d] += p[t] / total * (double)a->values[t * HD + d];
+        for (int64_t t = 0; t < a->nk; t++) {
+            spread += p[t] / total * fabs((double)a->values[t * HD + d] - want[d]);
+            size += p[t] / total * fabs((double)a->values[t * HD + d]);
+        }
+        /* Sums of floats, and probabilities below 2^-118 of the largest, which are lost */
+        tolerance[d] = each * (1 + 2 * each) * spread + size * (double)a->nk * 0x1p-23 + 1e-30;
+    }
+}
+
+static void compare(const attention *a, int kind) {
+    double want[HD], tolerance[HD];
+    for (int64_t i = 0; i < a->nq; i++) {
+        attend(a, i, want, tolerance);
+        for (int64_t d = 0; d < HD; d++)
+            if (!check_near((double)a->out[i * a->ldo + d], want[d], tolerance[d]))
+                check_fail("nk=%lld kind %d query %lld [%lld] = %.9g, not %.9g (+- %.2g)",
+                           (long long)a->nk, kind, (long long)i, (long long)d,
+                           (double)a->out[i * a->ldo + d], want[d], tolerance[d]);
+    }
+}
+
+/* |out - want| / |want| over all queries, of values that were not rounded before */
+static double relative_error(const attention *a) {
+    double want[HD], tolerance[HD], error = 0, size = 0;
+    for (int64_t i = 0; i < a->nq; i++) {
+        attend(a, i, want, tolerance);
+        for (int64_t d = 0; d < HD; d++) {
+            error += pow((double)a->out[i * a->ldo + d] - want[d], 2);
+            size += pow(want[d], 2);
+        }
+    }
+    return sqrt(error / size);
+}
+
+static void run(const vo_kernels *k, const attention *a, int64_t first, int64_t nq, float *out) {
+    k->tiles_begin();
+    k->attend_block_bf16(nq, a->nk, a->scale, a->q + first * a->ldq, a->ldq, a->kv, out, a->ldo,
+                         a->scratch);
+    k->tiles_end();
+}
+
+static void block_case(const vo_kernels *k, int64_t nq, int64_t nk, int kind) {
+    attention a = {.nq = nq, .nk = nk, .ldq = HD + check_below(3), .ldo = HD + check_below(3)};
+    const int64_t blocks = (nk + KEYS - 1) / KEYS;
+    a.scale = 0.125f;
+    a.q = check_floats(0, (nq - 1) * a.ldq + HD);
+    a.keys = check_floats(1, nk * HD);
+    a.values = check_floats(2, nk * HD);
+    a.kv = check_halves(3, blocks * BLOCK);
+    a.out = check_floats(4, (nq - 1) * a.ldo + HD);
+    a.scratch = check_floats(5, VO_ATTEND_BF16_SCRATCH);
+    fill(&a, kind);
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t t = b * KEYS, n = nk - t < KEYS ? nk - t : KEYS;
+        k->attend_pack_bf16((int)n, a.keys + t * HD, HD, a.values + t * HD, HD, a.kv + b * BLOCK);
+    }
+    run(k, &a, 0, nq, a.out);
+    if (!check_gaps_intact(a.out, nq, HD, a.ldo)) check_fail("wrote between rows");
+    if (!check_slots_intact()) check_fail("wrote before the start of an array");
+    if (kind < 2 && nk > 1 && relative_error(&a) > 1e-2)
+        check_fail("nk=%lld kind %d: off by %.2g of the result", (long long)nk, kind,
+                   relative_error(&a));
+    float *alone = check_floats(6, HD);
+    run(k, &a, nq - 1, 1, alone);
+    if (memcmp(alone, a.out + (nq - 1) * a.ldo, HD * sizeof *alone))
+        check_fail("nq=%lld nk=%lld: a query depends on its neighbours", (long long)nq,
+                   (long long)nk);
+    round_all(&a);
+    compare(&a, kind);
+}
+
+void test_attend_block_bf16(const vo_kernels *k) {
+    static const int64_t lengths[] = {1, 2, 16, 63, 64, 65, 127, 128, 129, 500, 1500};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        for (int kind = 0; kind < 5; kind++)
+            block_case(k, 1 + check_below(lengths[i] < 500 ? VO_ATTEND_BF16_QUERIES : 4),
+                       lengths[i], kind);
+    for (int nq = 1; nq <= VO_ATTEND_BF16_QUERIES; nq++) block_case(k, nq, 70, nq % 5);
+}

@@ -157,6 +157,18 @@ static void run_attend_block(workload *w) {
                        WIDTH, w->d);
     cost(w, 4.0 * (double)nq * KEYS * HEAD, 8.0 * KEYS * HEAD);
 }
+static void run_attend_block_bf16(workload *w) {
+    w->k->tiles_begin();
+    w->k->attend_block_bf16(VO_ATTEND_BF16_QUERIES, KEYS, 0.125f, w->a, WIDTH, w->half, w->c, WIDTH,
+                            w->d);
+    w->k->tiles_end();
+    cost(w, 4.0 * VO_ATTEND_BF16_QUERIES * KEYS * HEAD, 4.0 * KEYS * HEAD);
+}
+static void run_attend_pack_bf16(workload *w) {
+    w->k->attend_pack_bf16(VO_ATTEND_BF16_KEYS, w->a, WIDTH, w->b, WIDTH,
+                           (uint16_t *)(void *)w->c);
+    cost(w, 0, 12.0 * VO_ATTEND_BF16_KEYS * HEAD);
+}
 static void run_attend_cached(workload *w) {
     w->k->attend_cached(1, KEYS, HEAD, 0.125f, w->a, HEAD, w->b, w->b + KEYS * HEAD, NULL, w->c,
                         HEAD, w->d);

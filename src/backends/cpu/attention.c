@@ -24,25 +24,40 @@ static int64_t round16(int64_t n) {
 typedef struct full_job {
     const vo_attend_full *args;
     const vo_kernels *kernels;
-    int64_t item;  /* of the batch */
-    float *keys;   /* [heads][ceil(t/mr)][hd][mr] */
-    float *values; /* [heads][ceil(hd/mr)][t][mr] */
-    float *scratch;
-    int64_t keys_floats, values_floats, scratch_floats; /* of one head, head, thread */
+    int64_t item;   /* of the batch */
+    float *packed;  /* [heads][head_floats] */
+    float *scratch; /* [threads][scratch_floats] */
+    int64_t keys_floats, head_floats, scratch_floats;
 } full_job;
 
+/* f32: a head is keys [ceil(t/mr)][hd][mr], then values [ceil(hd/mr)][t][mr]. */
 static void set_sizes(full_job *job, const vo_kernels *kernels, int64_t t, int64_t hd) {
     job->keys_floats = round16(ceil_div(t, kernels->mr) * kernels->mr * hd);
-    job->values_floats = round16(ceil_div(hd, kernels->mr) * kernels->mr * t);
+    job->head_floats = job->keys_floats + round16(ceil_div(hd, kernels->mr) * kernels->mr * t);
     job->scratch_floats = round16(vo_attend_scratch(kernels, hd));
+}
+/* bf16: a head is blocks [ceil(t/keys)][VO_ATTEND_BF16_BLOCK]. */
+static void set_bf16_sizes(full_job *job, int64_t t) {
+    job->head_floats = ceil_div(t, VO_ATTEND_BF16_KEYS) * (VO_ATTEND_BF16_BLOCK / 2);
+    job->scratch_floats = round16(VO_ATTEND_BF16_SCRATCH);
+}
+static bool has_bf16(const vo_kernels *kernels, int64_t hd) {
+    return kernels->attn_bf16 && hd == VO_ATTEND_BF16_HD;
+}
+
+static size_t full_bytes(const full_job *job, int threads, int64_t heads) {
+    return (size_t)(heads * job->head_floats + threads * job->scratch_floats) * sizeof(float);
 }
 
 size_t vo_attend_full_workspace(const vo_kernels *kernels, int threads, int64_t t, int64_t heads,
                                 int64_t hd) {
     full_job job = {0};
     set_sizes(&job, kernels, t, hd);
-    int64_t floats = heads * (job.keys_floats + job.values_floats) + threads * job.scratch_floats;
-    return (size_t)floats * sizeof(float);
+    size_t exact = full_bytes(&job, threads, heads);
+    if (!has_bf16(kernels, hd)) return exact;
+    set_bf16_sizes(&job, t);
+    size_t low = full_bytes(&job, threads, heads);
+    return low > exact ? low : exact;
 }
 
 /* Rows [t0, t1) of V of one head into panels of mr columns. */
@@ -69,10 +84,11 @@ static void pack_tile(void *arg, int64_t tile, int thread) {
     int64_t t1 = min64(a->t, t0 + VO_ATTEND_KEYS);
     const float *k = a->k + job->item * a->t * a->ldk + head * a->hd;
     const float *v = a->v + job->item * a->t * a->ldv + head * a->hd;
+    float *packed = job->packed + head * job->head_floats;
     for (int64_t t = t0; t < t1; t += mr)
         job->kernels->gemm_pack_a(a->hd, (int)min64(mr, t1 - t), k + t * a->ldk, a->ldk,
-                                  job->keys + head * job->keys_floats + t * a->hd);
-    pack_values(job, v, t0, t1, job->values + head * job->values_floats);
+                                  packed + t * a->hd);
+    pack_values(job, v, t0, t1, packed + job->keys_floats);
 }
 
 static void full_tile(void *arg, int64_t tile, int thread) {
@@ -80,21 +96,58 @@ static void full_tile(void *arg, int64_t tile, int thread) {
     const vo_attend_full *a = job->args;
     const int64_t block = job->kernels->attn_queries, blocks = ceil_div(a->t, block);
     int64_t head = tile / blocks, i = tile % blocks * block, row = job->item * a->t + i;
-    job->kernels->attend_block(
-        min64(block, a->t - i), a->t, a->hd, a->scale, a->q + row * a->ldq + head * a->hd, a->ldq,
-        job->keys + head * job->keys_floats, job->values + head * job->values_floats,
-        a->out + row * a->ldo + head * a->hd, a->ldo, job->scratch + thread * job->scratch_floats);
+    const float *packed = job->packed + head * job->head_floats;
+    job->kernels->attend_block(min64(block, a->t - i), a->t, a->hd, a->scale,
+                               a->q + row * a->ldq + head * a->hd, a->ldq, packed,
+                               packed + job->keys_floats, a->out + row * a->ldo + head * a->hd,
+                               a->ldo, job->scratch + thread * job->scratch_floats);
+}
+
+static uint16_t *bf16_head(const full_job *job, int64_t head) {
+    return (uint16_t *)(void *)(job->packed + head * job->head_floats);
+}
+
+static void pack_bf16_tile(void *arg, int64_t tile, int thread) {
+    const full_job *job = arg;
+    const vo_attend_full *a = job->args;
+    const int64_t blocks = ceil_div(a->t, VO_ATTEND_BF16_KEYS);
+    int64_t head = tile / blocks, block = tile % blocks, t = block * VO_ATTEND_BF16_KEYS;
+    int64_t row = job->item * a->t + t;
+    job->kernels->attend_pack_bf16((int)min64(VO_ATTEND_BF16_KEYS, a->t - t),
+                                   a->k + row * a->ldk + head * a->hd, a->ldk,
+                                   a->v + row * a->ldv + head * a->hd, a->ldv,
+                                   bf16_head(job, head) + block * VO_ATTEND_BF16_BLOCK);
+}
+
+static void bf16_tile(void *arg, int64_t tile, int thread) {
+    const full_job *job = arg;
+    const vo_attend_full *a = job->args;
+    const int64_t block = VO_ATTEND_BF16_QUERIES, blocks = ceil_div(a->t, block);
+    int64_t head = tile / blocks, i = tile % blocks * block, row = job->item * a->t + i;
+    job->kernels->tiles_begin();
+    job->kernels->attend_block_bf16(min64(block, a->t - i), a->t, a->scale,
+                                    a->q + row * a->ldq + head * a->hd, a->ldq,
+                                    bf16_head(job, head), a->out + row * a->ldo + head * a->hd,
+                                    a->ldo, job->scratch + thread * job->scratch_floats);
+    job->kernels->tiles_end();
 }
 
 void vo_attend_full_run(const vo_attend_full *args, const vo_kernels *kernels, vo_pool *pool,
                         void *workspace) {
-    full_job job = {.args = args, .kernels = kernels, .keys = workspace};
-    set_sizes(&job, kernels, args->t, args->hd);
-    job.values = job.keys + args->heads * job.keys_floats;
-    job.scratch = job.values + args->heads * job.values_floats;
+    full_job job = {.args = args, .kernels = kernels, .packed = workspace};
+    const bool low = args->low && has_bf16(kernels, args->hd);
+    const int64_t keys = low ? VO_ATTEND_BF16_KEYS : VO_ATTEND_KEYS;
+    const int64_t queries = low ? VO_ATTEND_BF16_QUERIES : kernels->attn_queries;
+    if (low)
+        set_bf16_sizes(&job, args->t);
+    else
+        set_sizes(&job, kernels, args->t, args->hd);
+    job.scratch = job.packed + args->heads * job.head_floats;
     for (; job.item < args->batch; job.item++) {
-        vo_pool_run(pool, args->heads * ceil_div(args->t, VO_ATTEND_KEYS), pack_tile, &job);
-        vo_pool_run(pool, args->heads * ceil_div(args->t, kernels->attn_queries), full_tile, &job);
+        vo_pool_run(pool, args->heads * ceil_div(args->t, keys), low ? pack_bf16_tile : pack_tile,
+                    &job);
+        vo_pool_run(pool, args->heads * ceil_div(args->t, queries), low ? bf16_tile : full_tile,
+                    &job);
     }
 }
 

@@ -43,6 +43,46 @@ void vo_ref_attend_block(int64_t nq, int64_t nk, int64_t hd, float scale, const 
     }
 }
 
+static double rounded(float x) {
+    return (double)vo_bf16_to_f32(vo_f32_to_bf16(x));
+}
+
+void vo_ref_attend_pack_bf16(int n, const float *k, int64_t ldk, const float *v, int64_t ldv,
+                             uint16_t *block) {
+    enum { KEYS = VO_ATTEND_BF16_KEYS, HD = VO_ATTEND_BF16_HD };
+    for (int t = 0; t < KEYS; t++) {
+        for (int d = 0; d < HD; d++) {
+            block[t * HD + d] = t < n ? vo_f32_to_bf16(k[t * ldk + d]) : 0;
+            block[KEYS * HD + d * KEYS + t] = t < n ? vo_f32_to_bf16(v[t * ldv + d]) : 0;
+        }
+    }
+}
+
+/* Probabilities are rounded where they weigh values and where they are summed. */
+void vo_ref_attend_block_bf16(int64_t nq, int64_t nk, float scale, const float *q, int64_t ldq,
+                              const uint16_t *kv, float *out, int64_t ldo, float *scratch) {
+    enum { KEYS = VO_ATTEND_BF16_KEYS, HD = VO_ATTEND_BF16_HD };
+    for (int64_t i = 0; i < nq; i++, q += ldq, out += ldo) {
+        double sums[HD] = {0.0}, total = 0.0, max = -INFINITY;
+        for (int pass = 0; pass < 2; pass++) {
+            for (int64_t t = 0; t < nk; t++) {
+                const uint16_t *block = kv + t / KEYS * VO_ATTEND_BF16_BLOCK;
+                const uint16_t *k = block + t % KEYS * HD, *v = block + KEYS * HD + t % KEYS;
+                double score = 0.0;
+                for (int d = 0; d < HD; d++) score += rounded(q[d]) * (double)vo_bf16_to_f32(k[d]);
+                if (pass == 0) {
+                    max = fmax(max, scale * score);
+                    continue;
+                }
+                const double p = rounded((float)exp(scale * score - max));
+                total += p;
+                for (int d = 0; d < HD; d++) sums[d] += p * (double)vo_bf16_to_f32(v[d * KEYS]);
+            }
+        }
+        for (int d = 0; d < HD; d++) out[d] = (float)(sums[d] / total);
+    }
+}
+
 /* Caches of f32 or f16 */
 static double cached(const void *x, bool half, int64_t i) {
     return half ? (double)vo_f16_to_f32(((const uint16_t *)x)[i]) : (double)((const float *)x)[i];

@@ -43,6 +43,9 @@ void vo_kernels_init_x86(vo_kernels *kernels, uint32_t flags) {
     kernels->int4_to_bf16 = vo_avx512_int4_to_bf16;
     vo_int8_init_avx512(kernels);
     if (flags & VO_CPU_AVX512_BF16) {
+        kernels->attend_block_bf16 = vo_avx512bf16_attend_block_bf16;
+        kernels->attend_pack_bf16 = vo_avx512bf16_attend_pack_bf16;
+        kernels->attn_bf16 = 1;
         kernels->bf16_pack_a = vo_avx512bf16_bf16_pack_a;
         kernels->gemm_bf16 = vo_avx512bf16_gemm_bf16;
     }
@@ -54,5 +57,7 @@ void vo_kernels_init_x86(vo_kernels *kernels, uint32_t flags) {
     kernels->mr_bf16 = VO_AMX_MR;
     kernels->bf16_pack_a = vo_amx_bf16_pack_a;
     kernels->gemm_bf16 = vo_amx_gemm_bf16;
+    kernels->attend_block_bf16 = vo_amx_attend_block_bf16;
+    kernels->attn_bf16 = 1;
     vo_int8_init_amx(kernels);
 }

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * vo_attend_full_run where bf16 is allowed, at every level: close to sums in double, bit for bit
+ * equal for any number of threads and for an item alone or in a batch; and f32 to the bit where
+ * bf16 does not apply.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "backends/cpu/attention.h"
+#include "kernels/support_check.h"
+
+enum { MAX_POOLS = 3, MAX_T = 350 };
+static const int thread_counts[MAX_POOLS] = {1, 2, 5};
+static vo_pool *pools[MAX_POOLS];
+static check_level levels[8];
+static int n_levels;
+
+static int set_up(void **state) {
+    (void)state;
+    vo_error err = {0};
+    check_seed(20240608);
+    n_levels = check_levels(NULL, levels, &err);
+    if (n_levels < 1 || !check_slots_open()) return -1;
+    for (int i = 0; i < MAX_POOLS; i++)
+        if (!(pools[i] = vo_pool_create(thread_counts[i], &err))) return -1;
+    check_catch_crashes();
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    for (int i = 0; i < MAX_POOLS; i++) vo_pool_destroy(pools[i]);
+    return 0;
+}
+
+/* q, k and v side by side in rows of `job.ldq`; out in slot `slot` */
+static float *run(const vo_kernels *k, vo_attend_full job, bool low, int pool, int slot) {
+    const int64_t rows = job.batch * job.t, width = job.heads * job.hd;
+    job.low = low;
+    job.out = check_floats(slot, (rows - 1) * job.ldo + width);
+    size_t bytes = vo_attend_full_workspace(k, thread_counts[pool], job.t, job.heads, job.hd);
+    vo_attend_full_run(&job, k, pools[pool], check_floats(7, (int64_t)((bytes + 3) / 4)));
+    if (!check_slots_intact() || !check_gaps_intact(job.out, rows, width, job.ldo))
+        check_fail("wrote outside its rows");
+    return job.out;
+}
+
+static double attention_at(const vo_attend_full *job, int64_t row, int64_t head, int64_t d) {
+    static double p[MAX_T];
+    const int64_t first = row / job->t * job->t, column = head * job->hd;
+    double max = -INFINITY, total = 0, sum = 0;
+    for (int64_t t = 0; t < job->t; t++) {
+        p[t] = 0;
+        for (int64_t e = column; e < column + job->hd; e++)
+            p[t] += (double)job->q[row * job->ldq + e] * (double)job->k[(first + t) * job->ldk + e];
+        p[t] *= (double)job->scale;
+        max = fmax(max, p[t]);
+    }
+    for (int64_t t = 0; t < job->t; t++) {
+        total += p[t] = exp(p[t] - max);
+        sum += p[t] * (double)job->v[(first + t) * job->ldv + column + d];
+    }
+    return sum / total;
+}
+
+static void full_case(const vo_kernels *k, int64_t batch, int64_t t, int64_t heads, int64_t hd) {
+    const int64_t width = heads * hd, ld = 3 * width + 5, rows = batch * t;
+    float *qkv = check_floats(0, rows * ld);
+    check_fill(qkv, rows * ld, -1.5f, 1.5f);
+    vo_attend_full job = {.batch = batch,
+                          .t = t,
+                          .heads = heads,
+                          .hd = hd,
+                          .scale = 1 / sqrtf((float)hd),
+                          .q = qkv,
+                          .k = qkv + width,
+                          .v = qkv + 2 * width,
+                          .ldq = ld,
+                          .ldk = ld,
+                          .ldv = ld,
+                          .ldo = width + 2};
+    const size_t bytes = (size_t)((rows - 1) * job.ldo + width) * sizeof(float);
+    const float *low = run(k, job, true, 0, 1), *exact = run(k, job, false, 0, 2);
+    const bool used = k->attn_bf16 && hd == VO_ATTEND_BF16_HD;
+    if (used == !memcmp(low, exact, bytes))
+        check_fail("t=%d hd=%d: bf16 was%s used", (int)t, (int)hd, used ? " not" : "");
+    for (int i = 1; i < MAX_POOLS; i++)
+        if (memcmp(low, run(k, job, true, i, 3), bytes))
+            check_fail("t=%d differs with %d threads", (int)t, thread_counts[i]);
+    double error = 0, size = 0;
+    for (int64_t row = 0; row < rows; row += 1 + row % 7)
+        for (int64_t c = 0; c < width; c += 1 + c % 5) {
+            const double want = attention_at(&job, row, c / hd, c % hd);
+            error += pow((double)low[row * job.ldo + c] - want, 2);
+            size += pow(want, 2);
+        }
+    if (!(sqrt(error / size) <= 1e-2))
+        check_fail("t=%d hd=%d: off by %.2g of the result", (int)t, (int)hd, sqrt(error / size));
+    job.q += (batch - 1) * t * ld;
+    job.k += (batch - 1) * t * ld;
+    job.v += (batch - 1) * t * ld;
+    job.batch = 1;
+    if (memcmp(low + (batch - 1) * t * job.ldo, run(k, job, true, 1, 3),
+               (size_t)((t - 1) * job.ldo + width) * sizeof(float)))
+        check_fail("t=%d: an item depends on its neighbours", (int)t);
+}
+
+static void test_attend_full_bf16(void **state) {
+    (void)state;
+    static const int64_t lengths[] = {1, 33, 64, 170, MAX_T};
+    check.failures = 0;
+    check.kernel = "vo_attend_full_run";
+    for (int i = 0; i < n_levels; i++) {
+        check.level = levels[i].name;
+        for (int j = 0; j < 5; j++)
+            full_case(&levels[i].kernels, 1 + j % 2, lengths[j], 1 + j % 3, 64);
+        full_case(&levels[i].kernels, 2, 70, 2, 20);
+    }
+    assert_int_equal(check.failures, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attend_full_bf16)};
+    return cmocka_run_group_tests_name("kernels: attention in bf16", tests, set_up, tear_down);
+}
