@@ -22,7 +22,7 @@ struct vo_kv {
 vo_status vo_kv_create(vo_kv_params p, vo_kv **out, vo_error *err) {
     if (p.layers < 1 || p.heads < 1 || p.head_dim < 1 || p.rows < 1 || p.max_length < 1 ||
         p.slots < 0 || p.rows > INT32_MAX / p.max_length ||
-        (p.dtype != VO_F32 && p.dtype != VO_F16))
+        (p.dtype != VO_F32 && p.dtype != VO_F16 && p.dtype != VO_I8))
         return vo_fail(err, VO_ERR_ARGUMENT, "kv cache: bad size or type");
     if (p.slots == 0) p.slots = p.rows * p.max_length;
     vo_kv *kv = vo_alloc(sizeof *kv);
@@ -31,6 +31,9 @@ vo_status vo_kv_create(vo_kv_params p, vo_kv **out, vo_error *err) {
     int64_t dims[] = {p.heads, p.slots, p.head_dim};
     size_t bytes, cells = (size_t)p.rows * (size_t)p.max_length;
     bool ok = vo_dtype_bytes(p.dtype, dims, 3, &bytes);
+    if (ok && p.dtype == VO_I8)
+        ok = vo_add_size(vo_cache_scales_at(dims), (size_t)(dims[0] * dims[1]) * sizeof(float),
+                         &bytes);
     kv->keys = vo_alloc_array((size_t)p.layers, sizeof *kv->keys);
     kv->values = vo_alloc_array((size_t)p.layers, sizeof *kv->values);
     kv->table = vo_alloc_array(cells, sizeof *kv->table);

@@ -18,7 +18,7 @@ typedef struct vo_kv_params {
     int rows;       /* sequences that live at once */
     int max_length; /* positions per row */
     int slots;      /* positions stored in all; 0: rows * max_length */
-    vo_dtype dtype; /* of keys and values: VO_F32 or VO_F16 */
+    vo_dtype dtype; /* of keys and values: VO_F32, VO_F16, or VO_I8 with a scale per row */
 } vo_kv_params;
 
 vo_status vo_kv_create(vo_kv_params params, vo_kv **kv, vo_error *err);

@@ -75,6 +75,12 @@ vo_status vo_weight_prepare(vo_weight *weight, vo_stream stream, vo_prepare_fn m
  * graphs that share it must agree. */
 typedef enum vo_compute { VO_COMPUTE_F32, VO_COMPUTE_BF16, VO_COMPUTE_INT8 } vo_compute;
 
+/* A cache of VO_I8, [heads, slots, hd], is followed by a scale for every row of hd: f32
+ * [heads, slots], from this many bytes after its start. */
+static inline size_t vo_cache_scales_at(const int64_t shape[3]) {
+    return ((size_t)(shape[0] * shape[1] * shape[2]) + 63) / 64 * 64;
+}
+
 /* ---- the array ---------------------------------------------------------------------------- */
 
 struct vo_array {

@@ -46,7 +46,7 @@ vo_array *vo_attention_fallback(vo_graph *graph, vo_array *q, vo_array *k, vo_ar
 }
 
 static bool is_cache(const vo_array *c) {
-    return c->rank == 3 && (c->dtype == VO_F32 || c->dtype == VO_F16) &&
+    return c->rank == 3 && (c->dtype == VO_F32 || c->dtype == VO_F16 || c->dtype == VO_I8) &&
            (c->op == VO_OP_STATE || c->op == VO_OP_kv_store);
 }
 static bool is_ids(const vo_array *x) {

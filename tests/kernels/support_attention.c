@@ -56,6 +56,72 @@ static void cached_case(const vo_kernels *k, int64_t nq, int64_t len, int64_t hd
                    (long long)len, (long long)hd);
 }
 
+/* ---- a cache of s8 ---------------------------------------------------------------------- */
+
+/* Against the plain C kernel, whose sums are in double. */
+static void s8_case(const vo_kernels *k, int64_t nq, int64_t len, int64_t hd, bool mapped) {
+    const int64_t ldq = hd + check_below(3), ldo = hd + check_below(3);
+    const int64_t out_floats = (nq - 1) * ldo + hd;
+    const float scale = 1 / sqrtf((float)hd);
+    float *q = check_floats(0, (nq - 1) * ldq + hd), *scores = check_floats(1, nq * len);
+    int8_t *keys = (int8_t *)check_halves(2, (len * hd + 1) / 2);
+    int8_t *values = (int8_t *)check_halves(3, (len * hd + 1) / 2);
+    float *scales = check_floats(4, 2 * len), *out = check_floats(5, out_floats);
+    int32_t *table = (int32_t *)(void *)check_floats(6, len);
+    float *want = check_floats(7, out_floats);
+    shuffle(table, len);
+    if (!mapped) table = NULL;
+    check_fill(q, (nq - 1) * ldq + hd, -1, 1);
+    check_fill(scales, 2 * len, 0.001f, 0.02f);
+    for (int64_t i = 0; i < len * hd; i++) {
+        keys[i] = (int8_t)(check_below(255) - 127);
+        values[i] = (int8_t)(check_below(255) - 127);
+    }
+    vo_ref_attend_cached_s8(nq, len, hd, scale, q, ldq, keys, scales, values, scales + len, table,
+                            want, ldo, scores);
+    k->attend_cached_s8(nq, len, hd, scale, q, ldq, keys, scales, values, scales + len, table, out,
+                        ldo, scores);
+    for (int64_t i = 0; i < nq; i++)
+        for (int64_t d = 0; d < hd; d++)
+            if (!check_near((double)out[i * ldo + d], (double)want[i * ldo + d], 2e-5))
+                check_fail("nq=%lld len=%lld hd=%lld", (long long)nq, (long long)len,
+                           (long long)hd);
+    if (!check_slots_intact()) check_fail("wrote before the start of an array");
+    float *alone = check_floats(7, hd);
+    k->attend_cached_s8(1, len, hd, scale, q + (nq - 1) * ldq, ldq, keys, scales, values,
+                        scales + len, table, alone, ldo, scores);
+    if (memcmp(alone, out + (nq - 1) * ldo, (size_t)hd * sizeof *out))
+        check_fail("nq=%lld len=%lld hd=%lld: a query depends on its neighbours", (long long)nq,
+                   (long long)len, (long long)hd);
+}
+
+void test_attend_cached_s8(const vo_kernels *k) {
+    static const int64_t lengths[] = {0, 1, 3, 8, 15, 16, 17, 65, 448};
+    static const int64_t sizes[] = {4, 20, 64, 80};
+    for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
+        for (size_t d = 0; d < sizeof sizes / sizeof *sizes; d++)
+            for (int nq = 1; nq <= VO_SKINNY_ROWS; nq += 3)
+                s8_case(k, nq, lengths[l], sizes[d], (nq + (int)l) % 2);
+}
+
+/* Equal to plain C, in bytes and scale, and nothing is written beyond. */
+void test_f32_to_s8(const vo_kernels *k) {
+    for (int64_t n = 1; n < 140; n++)
+        for (int kind = 0; kind < 4; kind++) {
+            float *x = check_floats(0, n), scale = -1, want_scale = -1;
+            int8_t *y = (int8_t *)check_halves(1, (n + 2) / 2), want[140];
+            check_fill(x, n, -3, 3);
+            for (int64_t i = 0; kind == 1 && i < n; i++) x[i] = 0;
+            for (int64_t i = 0; kind == 2 && i < n; i++) x[i] *= 1e-36f;
+            if (kind == 3) x[check_below((int)n)] = 1e30f;
+            y[n] = 77;
+            vo_ref_f32_to_s8(n, x, want, &want_scale);
+            k->f32_to_s8(n, x, y, &scale);
+            if (scale != want_scale || memcmp(y, want, (size_t)n) || y[n] != 77)
+                check_fail("n=%lld kind=%d", (long long)n, kind);
+        }
+}
+
 void test_attend_cached_f16(const vo_kernels *k) {
     static const int64_t lengths[] = {0, 1, 2, 3, 5, 8, 15, 16, 17, 63, 64, 65, 130, 448, 1500};
     static const int64_t heads[] = {64, 128, 80, 20, 13, 1, 64};

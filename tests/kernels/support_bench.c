@@ -165,8 +165,7 @@ static void run_attend_block_bf16(workload *w) {
     cost(w, 4.0 * VO_ATTEND_BF16_QUERIES * KEYS * HEAD, 4.0 * KEYS * HEAD);
 }
 static void run_attend_pack_bf16(workload *w) {
-    w->k->attend_pack_bf16(VO_ATTEND_BF16_KEYS, w->a, WIDTH, w->b, WIDTH,
-                           (uint16_t *)(void *)w->c);
+    w->k->attend_pack_bf16(VO_ATTEND_BF16_KEYS, w->a, WIDTH, w->b, WIDTH, (uint16_t *)(void *)w->c);
     cost(w, 0, 12.0 * VO_ATTEND_BF16_KEYS * HEAD);
 }
 static void run_attend_cached(workload *w) {
@@ -178,6 +177,16 @@ static void run_attend_cached_f16(workload *w) {
     w->k->attend_cached_f16(1, KEYS, HEAD, 0.125f, w->a, HEAD, w->half, w->half + KEYS * HEAD, NULL,
                             w->c, HEAD, w->d);
     cost(w, 4.0 * KEYS * HEAD, 4.0 * KEYS * HEAD);
+}
+static void run_attend_cached_s8(workload *w) {
+    const int8_t *cells = (const int8_t *)w->half;
+    w->k->attend_cached_s8(1, KEYS, HEAD, 0.125f, w->a, HEAD, cells, w->b, cells + KEYS * HEAD,
+                           w->b, NULL, w->c, HEAD, w->d);
+    cost(w, 4.0 * KEYS * HEAD, 2.0 * KEYS * (HEAD + 4));
+}
+static void run_f32_to_s8(workload *w) {
+    w->k->f32_to_s8(HEAD, w->a, (int8_t *)(void *)w->c, w->d);
+    cost(w, 3.0 * HEAD, 5.0 * HEAD);
 }
 static void run_stft400_power(workload *w) {
     w->k->stft400_power(FRAMES, w->a, 160, w->b, w->c, 201, w->d);

@@ -189,7 +189,13 @@ static void cached_tile(void *arg, int64_t tile, int thread) {
     const float *q = a->q + row * a->ldq + head * a->hd;
     float *out = a->out + row * a->ldo + head * a->hd;
     float *scores = job->scores + thread * job->scores_floats;
-    if (a->dtype == VO_F16)
+    const int64_t scales = head * a->slots + (table ? 0 : start);
+    if (a->dtype == VO_I8)
+        job->kernels->attend_cached_s8(count, a->len[row], a->hd, a->scale, q, a->ldq,
+                                       (const int8_t *)a->k + base, a->k_scales + scales,
+                                       (const int8_t *)a->v + base, a->v_scales + scales, table,
+                                       out, a->ldo, scores);
+    else if (a->dtype == VO_F16)
         job->kernels->attend_cached_f16(count, a->len[row], a->hd, a->scale, q, a->ldq,
                                         (const uint16_t *)a->k + base,
                                         (const uint16_t *)a->v + base, table, out, a->ldo, scores);

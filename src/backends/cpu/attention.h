@@ -25,7 +25,7 @@ void vo_attend_full_run(const vo_attend_full *args, const vo_kernels *kernels, v
                         void *workspace);
 
 /* Queries against caches (decoder, self and cross). Query i belongs to sequence seq[i] and
- * sees its first len[i] positions. k, v: [heads][slots][hd] of f32 or f16; position p of
+ * sees its first len[i] positions. k, v: [heads][slots][hd] of f32, f16 or s8; position p of
  * sequence s lies in slot table[s*max_len + p], or s*max_len + p when table is NULL. */
 typedef struct vo_attend_cached {
     int64_t rows, heads, hd, slots, max_len;
@@ -34,6 +34,7 @@ typedef struct vo_attend_cached {
     int64_t ldq;
     vo_dtype dtype; /* of the caches */
     const void *k, *v;
+    const float *k_scales, *v_scales; /* s8: [heads][slots] */
     const int32_t *table, *seq, *len;
     float *out;
     int64_t ldo;

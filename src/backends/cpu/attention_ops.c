@@ -33,6 +33,11 @@ static void run_attention(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, 
     vo_attend_full_run(&args, &cpu->kernels, cpu->pool, workspace);
 }
 
+static float *cache_scales(const vo_array *cache) {
+    if (cache->dtype != VO_I8) return NULL;
+    return (float *)(void *)((char *)cache->data + vo_cache_scales_at(cache->shape));
+}
+
 /* Heads become the slowest dimension, so that one head's keys lie side by side. */
 static void store_tile(vo_cpu_backend *cpu, const vo_array *y, int64_t row0, int64_t rows) {
     const vo_array *cache = y->in[0], *x = y->in[1];
@@ -43,7 +48,10 @@ static void store_tile(vo_cpu_backend *cpu, const vo_array *y, int64_t row0, int
         if (slots[i] < 0 || slots[i] >= n_slots) continue;
         for (int64_t h = 0; h < heads; h++) {
             int64_t at = (h * n_slots + slots[i]) * hd;
-            if (cache->dtype == VO_F16)
+            if (cache->dtype == VO_I8)
+                cpu->kernels.f32_to_s8(hd, from + h * hd, (int8_t *)cache->data + at,
+                                       cache_scales(cache) + h * n_slots + slots[i]);
+            else if (cache->dtype == VO_F16)
                 cpu->kernels.f32_to_f16(hd, from + h * hd, (uint16_t *)cache->data + at);
             else
                 memcpy((float *)cache->data + at, from + h * hd, (size_t)hd * sizeof(float));
@@ -74,6 +82,8 @@ static void run_cached(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, voi
                              .dtype = y->in[1]->dtype,
                              .k = y->in[1]->data,
                              .v = y->in[2]->data,
+                             .k_scales = cache_scales(y->in[1]),
+                             .v_scales = cache_scales(y->in[2]),
                              .seq = y->in[3]->data,
                              .len = y->in[4]->data,
                              .table = y->in[5] ? y->in[5]->data : NULL,

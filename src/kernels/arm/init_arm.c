@@ -15,6 +15,7 @@ void vo_kernels_init_arm(vo_kernels *kernels, uint32_t flags) {
     kernels->attend_block = vo_neon_attend_block;
     kernels->attend_cached = vo_neon_attend_cached;
     kernels->attend_cached_f16 = vo_neon_attend_cached_f16;
+    kernels->attend_cached_s8 = vo_neon_attend_cached_s8;
     kernels->mr_bf16 = VO_NEON_MR;
     kernels->bf16_pack_a = vo_neon_bf16_pack_a;
     kernels->gemm_bf16 = vo_neon_gemm_bf16;

@@ -96,6 +96,14 @@ static inline void v_store_n(float *p, vf x, int n) {
     memcpy(p, t, (size_t)n * sizeof *t);
 }
 
+static inline vf v_load_s8_n(const int8_t *p, int n) {
+    int8_t t[8] = {0};
+    memcpy(t, p, (size_t)n);
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vld1_s8(t)))));
+}
+static inline vf v_load_s8(const int8_t *p) {
+    return v_load_s8_n(p, VF_LANES);
+}
 static inline vf v_load_f16(const uint16_t *p) {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
 }

@@ -83,41 +83,64 @@ void vo_ref_attend_block_bf16(int64_t nq, int64_t nk, float scale, const float *
     }
 }
 
-/* Caches of f32 or f16 */
-static double cached(const void *x, bool half, int64_t i) {
-    return half ? (double)vo_f16_to_f32(((const uint16_t *)x)[i]) : (double)((const float *)x)[i];
+/* A cache of any type: element d of row t. */
+typedef struct cache {
+    vo_dtype dtype; /* VO_F32, VO_F16 or VO_I8 */
+    const void *data;
+    const float *scales; /* VO_I8 */
+    int64_t hd;
+} cache;
+
+static double cached(const cache *c, int64_t row, int64_t d) {
+    const int64_t i = row * c->hd + d;
+    if (c->dtype == VO_I8) return (double)c->scales[row] * (double)((const int8_t *)c->data)[i];
+    return c->dtype == VO_F16 ? (double)vo_f16_to_f32(((const uint16_t *)c->data)[i])
+                              : (double)((const float *)c->data)[i];
 }
 
-static void attend_row(int64_t len, int64_t hd, float scale, const float *q, const void *k,
-                       const void *v, bool half, const int32_t *table, float *out, float *scores) {
+static void attend_row(int64_t len, float scale, const float *q, const cache *k, const cache *v,
+                       const int32_t *table, float *out, float *scores) {
     double max = -INFINITY, total = 0.0;
     for (int64_t t = 0; t < len; t++) {
         double sum = 0.0;
-        for (int64_t d = 0; d < hd; d++)
-            sum += (double)q[d] * cached(k, half, (table ? table[t] : t) * hd + d);
+        for (int64_t d = 0; d < k->hd; d++)
+            sum += (double)q[d] * cached(k, table ? table[t] : t, d);
         scores[t] = (float)(scale * sum);
         max = fmax(max, scores[t]);
     }
     for (int64_t t = 0; t < len; t++) total += exp(scores[t] - max);
-    for (int64_t d = 0; d < hd; d++) {
+    for (int64_t d = 0; d < v->hd; d++) {
         double sum = 0.0;
         for (int64_t t = 0; t < len; t++)
-            sum += exp(scores[t] - max) * cached(v, half, (table ? table[t] : t) * hd + d);
+            sum += exp(scores[t] - max) * cached(v, table ? table[t] : t, d);
         out[d] = len ? (float)(sum / total) : 0.0f;
     }
+}
+
+static void attend_rows(int64_t nq, int64_t len, float scale, const float *q, int64_t ldq, cache k,
+                        cache v, const int32_t *table, float *out, int64_t ldo, float *scores) {
+    for (int64_t i = 0; i < nq; i++)
+        attend_row(len, scale, q + i * ldq, &k, &v, table, out + i * ldo, scores + i * len);
 }
 
 void vo_ref_attend_cached(int64_t nq, int64_t len, int64_t hd, float scale, const float *q,
                           int64_t ldq, const float *k, const float *v, const int32_t *table,
                           float *out, int64_t ldo, float *scores) {
-    for (int64_t i = 0; i < nq; i++)
-        attend_row(len, hd, scale, q + i * ldq, k, v, false, table, out + i * ldo,
-                   scores + i * len);
+    attend_rows(nq, len, scale, q, ldq, (cache){VO_F32, k, NULL, hd}, (cache){VO_F32, v, NULL, hd},
+                table, out, ldo, scores);
 }
 
 void vo_ref_attend_cached_f16(int64_t nq, int64_t len, int64_t hd, float scale, const float *q,
                               int64_t ldq, const uint16_t *k, const uint16_t *v,
                               const int32_t *table, float *out, int64_t ldo, float *scores) {
-    for (int64_t i = 0; i < nq; i++)
-        attend_row(len, hd, scale, q + i * ldq, k, v, true, table, out + i * ldo, scores + i * len);
+    attend_rows(nq, len, scale, q, ldq, (cache){VO_F16, k, NULL, hd}, (cache){VO_F16, v, NULL, hd},
+                table, out, ldo, scores);
+}
+
+void vo_ref_attend_cached_s8(int64_t nq, int64_t len, int64_t hd, float scale, const float *q,
+                             int64_t ldq, const int8_t *k, const float *k_scales, const int8_t *v,
+                             const float *v_scales, const int32_t *table, float *out, int64_t ldo,
+                             float *scores) {
+    attend_rows(nq, len, scale, q, ldq, (cache){VO_I8, k, k_scales, hd},
+                (cache){VO_I8, v, v_scales, hd}, table, out, ldo, scores);
 }

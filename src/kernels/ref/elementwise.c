@@ -60,3 +60,13 @@ void vo_ref_f16_to_f32(int64_t n, const uint16_t *x, float *y) {
 void vo_ref_f32_to_f16(int64_t n, const float *x, uint16_t *y) {
     for (int64_t i = 0; i < n; i++) y[i] = vo_f32_to_f16(x[i]);
 }
+
+void vo_ref_f32_to_s8(int64_t n, const float *x, int8_t *y, float *scale) {
+    enum { MAX = 127 };
+    float largest = 0.0f;
+    for (int64_t i = 0; i < n; i++) largest = fmaxf(largest, fabsf(x[i]));
+    const bool tiny = largest < VO_INT8_TINY;
+    const float inverse = tiny ? 0.0f : (float)MAX / largest;
+    *scale = tiny ? 0.0f : largest / (float)MAX;
+    for (int64_t i = 0; i < n; i++) y[i] = (int8_t)rintf(x[i] * inverse);
+}

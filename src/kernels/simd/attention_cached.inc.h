@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Attention over a cache, written once for any vector and for caches of f32 and of f16: values of
- * f16 are widened as they are loaded, and all arithmetic is f32. The work is bound by reading the
- * cache. So rows are asked for long before they are used, and several queries share a block of
- * them while it is in L1, of f16 in its wide form.
+ * Attention over a cache, written once for any vector and for caches of f32, f16 and s8: what is
+ * narrower is widened as it is loaded, and all arithmetic is f32; scales of s8 rows go into scores.
+ * The work is bound by reading the cache. So rows are asked for long before they are used, and
+ * several queries share a block of them while it is in L1, in its wide form.
  *
  * Before it: a vec_*.h, kernels/unroll.h, VO_FN, and
  *   v_sum_each(x)  the vector whose lane i is the sum of the lanes of x[i]
@@ -18,34 +18,37 @@ enum {
 };
 
 /* n <= CACHED_ROWS rows of hd elements: row i is rows[i] of base, or i when rows is NULL; rows that
- * may be asked for in advance end before `end`. What is constant in a caller (half: of f16) is so
- * in everything inlined into it. */
+ * may be asked for in advance end before `end`. cell: bytes of an element, 4 for f32, 2 for f16, 1
+ * for s8. What is constant in a caller is so in everything inlined into it. */
 typedef struct cached_block {
     const void *base;
     const int32_t *rows;
     int64_t hd;
     int64_t end;
-    int n, half;
+    int n, cell;
 } cached_block;
 
 /* The block at position t of len. */
-VO_INLINE cached_block cached_take(const int half, const void *base, const int32_t *table,
+VO_INLINE cached_block cached_take(const int cell, const void *base, const int32_t *table,
                                    int64_t t, int64_t len, int64_t hd) {
-    const char *start = (const char *)base + (table ? 0 : t * hd * (half ? 2 : 4));
+    const char *start = (const char *)base + (table ? 0 : t * hd * cell);
     const int n = len - t < CACHED_ROWS ? (int)(len - t) : CACHED_ROWS;
     return (cached_block){start, table ? table + t : NULL, hd, table ? len - t : INT64_MAX, n,
-                          half};
+                          cell};
 }
 
 VO_INLINE int64_t cached_at(const cached_block *b, int row) {
     return (b->rows ? b->rows[row] : row) * b->hd;
 }
 VO_INLINE vf cached_load(const cached_block *b, int64_t i) {
-    return b->half ? v_load_f16((const uint16_t *)b->base + i) : v_load((const float *)b->base + i);
+    if (b->cell == 1) return v_load_s8((const int8_t *)b->base + i);
+    return b->cell == 2 ? v_load_f16((const uint16_t *)b->base + i)
+                        : v_load((const float *)b->base + i);
 }
 VO_INLINE vf cached_load_n(const cached_block *b, int64_t i, int n) {
-    return b->half ? v_load_f16_n((const uint16_t *)b->base + i, n)
-                   : v_load_n((const float *)b->base + i, n);
+    if (b->cell == 1) return v_load_s8_n((const int8_t *)b->base + i, n);
+    return b->cell == 2 ? v_load_f16_n((const uint16_t *)b->base + i, n)
+                        : v_load_n((const float *)b->base + i, n);
 }
 
 /* Asks for the row CACHED_AHEAD rows after row `row`; without a table it need not exist. One at a
@@ -53,7 +56,7 @@ VO_INLINE vf cached_load_n(const cached_block *b, int64_t i, int n) {
  * because the queue of L1 is a short one. */
 VO_INLINE void cached_prefetch(const cached_block *b, int row) {
     if (CACHED_AHEAD + row >= b->end) return;
-    const int64_t size = b->half ? 2 : 4, at = cached_at(b, CACHED_AHEAD + row);
+    const int64_t size = b->cell, at = cached_at(b, CACHED_AHEAD + row);
     for (int64_t i = 0; i < b->hd; i += 64 / size)
         __builtin_prefetch((const char *)b->base + (at + i) * size, 0, 2);
 }
@@ -131,7 +134,7 @@ VO_INLINE cached_block cached_widen(const cached_block *b, float *wide) {
         if (d < b->hd)
             v_store_n(to + d, cached_load_n(b, row + d, (int)(b->hd - d)), (int)(b->hd - d));
     }
-    return (cached_block){wide, NULL, b->hd, 0, b->n, 0};
+    return (cached_block){wide, NULL, b->hd, 0, b->n, 4};
 }
 
 VO_INLINE void block_scores(const cached_block *k, int64_t nq, float scale, const float *q,
@@ -151,13 +154,30 @@ VO_INLINE void block_mix(const cached_block *v, int64_t nq, const float *p, int6
     for (; i < nq; i++) cached_mix(v, 1, p + i * len, len, out + i * ldo, ldo);
 }
 
-VO_INLINE void attend_cache(const int half, int64_t nq, int64_t len, int64_t hd, float scale,
-                            const float *q, int64_t ldq, const void *k, const void *v,
+/* What one call reads; scales are those of s8, else NULL. */
+typedef struct cached_pair {
+    const void *k, *v;
+    const float *k_scales, *v_scales;
+    const int32_t *table;
+} cached_pair;
+
+/* scores[i][t] *= scales[row of t] */
+VO_INLINE void scale_scores(int64_t nq, int64_t len, const float *scales, const int32_t *table,
+                            float *scores) {
+    for (int64_t i = 0; i < nq; i++)
+        if (table)
+            for (int64_t t = 0; t < len; t++) scores[i * len + t] *= scales[table[t]];
+        else
+            for (int64_t t = 0; t < len; t++) scores[i * len + t] *= scales[t];
+}
+
+VO_INLINE void attend_cache(const int cell, int64_t nq, int64_t len, int64_t hd, float scale,
+                            const float *q, int64_t ldq, const cached_pair *kv,
                             const int32_t *table, float *out, int64_t ldo, float *scores) {
     float wide[CACHED_ROWS * CACHED_HD];
-    const bool shared = half && nq > 1 && hd <= CACHED_HD;
+    const bool shared = cell < 4 && nq > 1 && hd <= CACHED_HD;
     for (int64_t t = 0; t < len; t += CACHED_ROWS) {
-        const cached_block block = cached_take(half, k, table, t, len, hd);
+        const cached_block block = cached_take(cell, kv->k, table, t, len, hd);
         if (shared) {
             const cached_block copy = cached_widen(&block, wide);
             block_scores(&copy, nq, scale, q, ldq, scores + t, len);
@@ -165,11 +185,13 @@ VO_INLINE void attend_cache(const int half, int64_t nq, int64_t len, int64_t hd,
             block_scores(&block, nq, scale, q, ldq, scores + t, len);
         }
     }
+    if (cell == 1) scale_scores(nq, len, kv->k_scales, table, scores);
     VO_FN(softmax)(nq, len, scores, len, scores, len);
+    if (cell == 1) scale_scores(nq, len, kv->v_scales, table, scores);
     for (int64_t i = 0; i < nq; i++)
         for (int64_t d = 0; d < hd; d++) out[i * ldo + d] = 0.0f;
     for (int64_t t = 0; t < len; t += CACHED_ROWS) {
-        const cached_block block = cached_take(half, v, table, t, len, hd);
+        const cached_block block = cached_take(cell, kv->v, table, t, len, hd);
         if (shared) {
             const cached_block copy = cached_widen(&block, wide);
             block_mix(&copy, nq, scores + t, len, out, ldo);
@@ -180,23 +202,33 @@ VO_INLINE void attend_cache(const int half, int64_t nq, int64_t len, int64_t hd,
 }
 
 /* The usual shape has code of its own, in which every address is a constant away from one. */
-VO_INLINE void attend_any_cache(const int half, int64_t nq, int64_t len, int64_t hd, float scale,
-                                const float *q, int64_t ldq, const void *k, const void *v,
-                                const int32_t *table, float *out, int64_t ldo, float *scores) {
-    if (hd == CACHED_HD && !table)
-        attend_cache(half, nq, len, CACHED_HD, scale, q, ldq, k, v, NULL, out, ldo, scores);
+VO_INLINE void attend_any_cache(const int cell, int64_t nq, int64_t len, int64_t hd, float scale,
+                                const float *q, int64_t ldq, const cached_pair *kv, float *out,
+                                int64_t ldo, float *scores) {
+    if (hd == CACHED_HD && !kv->table)
+        attend_cache(cell, nq, len, CACHED_HD, scale, q, ldq, kv, NULL, out, ldo, scores);
     else
-        attend_cache(half, nq, len, hd, scale, q, ldq, k, v, table, out, ldo, scores);
+        attend_cache(cell, nq, len, hd, scale, q, ldq, kv, kv->table, out, ldo, scores);
 }
 
 void VO_FN(attend_cached)(int64_t nq, int64_t len, int64_t hd, float scale, const float *q,
                           int64_t ldq, const float *k, const float *v, const int32_t *table,
                           float *out, int64_t ldo, float *scores) {
-    attend_any_cache(0, nq, len, hd, scale, q, ldq, k, v, table, out, ldo, scores);
+    const cached_pair kv = {k, v, NULL, NULL, table};
+    attend_any_cache(4, nq, len, hd, scale, q, ldq, &kv, out, ldo, scores);
 }
 
 void VO_FN(attend_cached_f16)(int64_t nq, int64_t len, int64_t hd, float scale, const float *q,
                               int64_t ldq, const uint16_t *k, const uint16_t *v,
                               const int32_t *table, float *out, int64_t ldo, float *scores) {
-    attend_any_cache(1, nq, len, hd, scale, q, ldq, k, v, table, out, ldo, scores);
+    const cached_pair kv = {k, v, NULL, NULL, table};
+    attend_any_cache(2, nq, len, hd, scale, q, ldq, &kv, out, ldo, scores);
+}
+
+void VO_FN(attend_cached_s8)(int64_t nq, int64_t len, int64_t hd, float scale, const float *q,
+                             int64_t ldq, const int8_t *k, const float *k_scales, const int8_t *v,
+                             const float *v_scales, const int32_t *table, float *out, int64_t ldo,
+                             float *scores) {
+    const cached_pair kv = {k, v, k_scales, v_scales, table};
+    attend_any_cache(1, nq, len, hd, scale, q, ldq, &kv, out, ldo, scores);
 }

@@ -16,6 +16,7 @@ static void simd_fill(vo_kernels *kernels) {
     kernels->exp = VO_FN(exp);
     kernels->f16_to_f32 = VO_FN(f16_to_f32);
     kernels->f32_to_f16 = VO_FN(f32_to_f16);
+    kernels->f32_to_s8 = VO_FN(f32_to_s8);
     kernels->layer_norm = VO_FN(layer_norm);
     kernels->softmax = VO_FN(softmax);
     kernels->epilogue = VO_FN(epilogue);

@@ -111,6 +111,15 @@ static inline void v_store_n(float *p, vf x, int n) {
     _mm256_maskstore_ps(p, v_first_bits(n), x);
 }
 
+static inline vf v_load_s8(const int8_t *p) {
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
+static inline vf v_load_s8_n(const int8_t *p, int n) {
+    int8_t t[VF_LANES] = {0};
+    memcpy(t, p, (size_t)n);
+    return v_load_s8(t);
+}
 static inline vf v_load_f16(const uint16_t *p) {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 }

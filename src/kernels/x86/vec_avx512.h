@@ -84,6 +84,13 @@ static inline void v_store_n(float *p, vf x, int n) {
     _mm512_mask_storeu_ps(p, v_first(n), x);
 }
 
+static inline vf v_load_s8(const int8_t *p) {
+    return _mm512_cvtepi32_ps(
+        _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
+static inline vf v_load_s8_n(const int8_t *p, int n) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(v_first(n), p)));
+}
 static inline vf v_load_f16(const uint16_t *p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
 }
