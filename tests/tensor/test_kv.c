@@ -150,9 +150,8 @@ static void test_wrong_arguments(void **state) {
     vo_kv_destroy(kv);
     vo_kv_destroy(NULL);
     static const vo_kv_params wrong[] = {
-        {0, 1, 1, 1, 1, 0, VO_F32},         {1, 0, 1, 1, 1, 0, VO_F32},
-        {1, 1, 0, 1, 1, 0, VO_F32},         {1, 1, 1, 0, 1, 0, VO_F32},
-        {1, 1, 1, 1, 0, 0, VO_F32},         {1, 1, 1, 1, 1, -1, VO_F32},
+        {0, 1, 1, 1, 1, 0, VO_F32},         {1, 0, 1, 1, 1, 0, VO_F32}, {1, 1, 0, 1, 1, 0, VO_F32},
+        {1, 1, 1, 0, 1, 0, VO_F32},         {1, 1, 1, 1, 0, 0, VO_F32}, {1, 1, 1, 1, 1, -1, VO_F32},
         {1, 1, 1, 65536, 65536, 0, VO_F32}, {1, 1, 1, 1, 1, 0, VO_BF16}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         vo_error err = {0};
