@@ -269,8 +269,9 @@ static void decode_window(fixture *f, const vocis_transcribe_params *p, vo_decod
     *no_speech = expf(logits[0][ids->no_speech] - vo_logsumexp(logits[0], ids->n_vocab));
     int fed = sot + 1 < prompt.n ? sot + 1 : sot;
     assert_int_equal(lm->rewind(lm->self, 0, fed, &err), VO_OK);
-    assert_int_equal(vo_decode(f->session->lanes[0].decoder, prompt.ids, prompt.n, fed, &d, decoded, &err),
-                     VO_OK);
+    assert_int_equal(
+        vo_decode(f->session->lanes[0].decoder, prompt.ids, prompt.n, fed, &d, decoded, &err),
+        VO_OK);
     vo_tokens_free(&all);
     vo_tokens_free(&prefix);
     vo_tokens_free(&prompt);
