@@ -50,10 +50,10 @@ typedef struct speech_options {
         {.kind = OPTION_CHOICE,                                                                    \
          .name = "compute",                                                                        \
          .argument = "TYPE",                                                                       \
-         .help = "arithmetic: f32 (exact to the reference), bf16, int8; auto: bf16 where the "     \
-                 "processor multiplies it, else f32 (auto)",                                       \
+         .help = "arithmetic: f32 (exact to the reference), bf16, int8, int4 (least memory); "     \
+                 "auto: bf16 where the processor multiplies it, else f32 (auto)",                  \
          .at = offsetof(T, speech.compute),                                                        \
-         .choices = "auto f32 bf16 int8"},                                                         \
+         .choices = "auto f32 bf16 int8 int4"},                                                    \
     {                                                                                              \
         .kind = OPTION_TEXT, .name = "cpu", .argument = "LEVEL",                                   \
         .help = "highest instruction set to use, as c, avx2, avx512, vnni, bf16, amx, neon (all "  \

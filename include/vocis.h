@@ -120,7 +120,9 @@ typedef bool (*vocis_download_fn)(void *user, const char *file, int64_t done, in
 
 /* Arithmetic: "f32" is exact to the reference; "bf16" rounds weights and activations to bf16, sums
  * in f32; "int8" quantises weights by rows and activations by tokens, sums exactly, and leaves the
- * rest at bf16 or f32; "auto" is bf16 where the processor multiplies it, else f32. */
+ * rest at bf16 or f32; "int4" keeps weights in 4 bits, by groups of 64 or as a file of MLX has
+ * them, and computes as bf16, with the token table as in int8; "auto" is bf16 where the processor
+ * multiplies it, else f32. */
 typedef struct vocis_model_params {
     const char *cache_dir; /* NULL: $VOCIS_CACHE, else $XDG_CACHE_HOME/vocis, else ~/.cache/vocis */
     bool offline;          /* never download */
@@ -140,7 +142,7 @@ VOCIS_API vocis_status vocis_model_open(vocis_engine *engine, const char *name,
                                         vocis_model_params params, vocis_model **model,
                                         vocis_error *err);
 VOCIS_API void vocis_model_destroy(vocis_model *model);
-/* The arithmetic that "auto" became: "f32", "bf16", "int8". */
+/* The arithmetic that "auto" became: "f32", "bf16", "int8", "int4". */
 VOCIS_API const char *vocis_model_compute(const vocis_model *model);
 
 /* Facts of a model file as a JSON object (sizes, layout, dtypes, tensors when `tensors`), without

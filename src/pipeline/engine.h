@@ -47,7 +47,7 @@ struct vocis_session {
     int max_sequences, max_windows;
 };
 
-/* compute: "auto", "f32", "bf16", "int8"; NULL: auto. */
+/* compute: "auto", "f32", "bf16", "int8", "int4"; NULL: auto. */
 vo_status vo_model_load(vocis_engine *engine, const char *path, const char *compute,
                         vocis_model **model, vo_error *err);
 const char *vo_compute_name(vo_compute compute);

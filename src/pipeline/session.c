@@ -9,7 +9,11 @@
 #include <string.h>
 
 static const char *const compute_names[] = {
-    [VO_COMPUTE_F32] = "f32", [VO_COMPUTE_BF16] = "bf16", [VO_COMPUTE_INT8] = "int8"};
+    [VO_COMPUTE_F32] = "f32",
+    [VO_COMPUTE_BF16] = "bf16",
+    [VO_COMPUTE_INT8] = "int8",
+    [VO_COMPUTE_INT4] = "int4",
+};
 
 const char *vo_compute_name(vo_compute compute) {
     return compute_names[compute];
@@ -25,8 +29,8 @@ static vo_status find_compute(const vocis_engine *engine, const char *name, vo_c
         *compute = (vo_compute)i;
         if (strcmp(name, compute_names[i]) == 0) return VO_OK;
     }
-    return vo_fail(err, VO_ERR_ARGUMENT, "the arithmetic \"%s\" is none of auto, f32, bf16, int8",
-                   name);
+    return vo_fail(err, VO_ERR_ARGUMENT,
+                   "the arithmetic \"%s\" is none of auto, f32, bf16, int8, int4", name);
 }
 
 vo_status vo_model_load(vocis_engine *engine, const char *path, const char *compute,

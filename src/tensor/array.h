@@ -73,7 +73,12 @@ vo_status vo_weight_prepare(vo_weight *weight, vo_stream stream, vo_prepare_fn m
 /* The least exact arithmetic that products and attention may use; sums are f32 or exact. A backend
  * uses a more exact one where it gains nothing from less. A weight has one form per stream, so all
  * graphs that share it must agree. */
-typedef enum vo_compute { VO_COMPUTE_F32, VO_COMPUTE_BF16, VO_COMPUTE_INT8 } vo_compute;
+typedef enum vo_compute {
+    VO_COMPUTE_F32,
+    VO_COMPUTE_BF16,
+    VO_COMPUTE_INT8,
+    VO_COMPUTE_INT4 /* weights of four bits, computed in bf16 */
+} vo_compute;
 
 /* A cache of VO_I8, [heads, slots, hd], is followed by a scale for every row of hd: f32
  * [heads, slots], from this many bytes after its start. */

@@ -14,6 +14,7 @@
 
 #include "backends/cpu/attention.h"
 #include "backends/cpu/matmul.h"
+#include "base/dequantize.h"
 #include "base/memory.h"
 #include "kernels/support_check.h"
 
@@ -62,7 +63,8 @@ static void *workspace_of(size_t bytes) {
 
 typedef struct gemm_case {
     int64_t m, n, k, lda;
-    bool half, bias, gelu;
+    vo_dtype type; /* of the panels */
+    bool bias, gelu;
     int residual; /* 0: none, 1: another array, 2: C itself */
 } gemm_case;
 
@@ -72,11 +74,24 @@ typedef struct gemm_data {
     vo_packed packed;
 } gemm_data;
 
+static void round_bf16(float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) x[i] = vo_bf16_to_f32(vo_f32_to_bf16(x[i]));
+}
+
+/* What a product in bf16 sees of a and of what was packed. */
+static void gemm_data_round(gemm_data *d, const gemm_case *g) {
+    if (g->type != VO_BF16 && g->type != VO_AFFINE) return;
+    round_bf16(d->a, (g->m - 1) * g->lda + g->k);
+    for (int64_t i = 0; i < g->n; i++) vo_packed_row(&d->packed, i, d->w + i * g->k);
+    round_bf16(d->w, g->n * g->k);
+}
+
 /* a, w (values as the product sees them), bias, residual with row stride ldc */
 static bool gemm_data_create(gemm_data *d, const gemm_case *g, const vo_kernels *k, vo_pool *pool) {
     vo_error err = {0};
     const int64_t count = g->n * g->k;
-    uint16_t *halves = check_halves(2, g->half ? count : 0);
+    const bool half = g->type == VO_F16;
+    uint16_t *halves = check_halves(2, half ? count : 0);
     d->ldc = g->n + 3;
     d->c_floats = (g->m - 1) * d->ldc + g->n;
     d->a = check_floats(0, (g->m - 1) * g->lda + g->k);
@@ -87,16 +102,19 @@ static bool gemm_data_create(gemm_data *d, const gemm_case *g, const vo_kernels 
     check_fill(d->w, count, -1, 1);
     check_fill(d->bias, g->n, -1, 1);
     check_fill(d->residual, d->c_floats, -1, 1);
-    for (int64_t i = 0; g->half && i < count; i++) {
+    for (int64_t i = 0; half && i < count; i++) {
         halves[i] = vo_f32_to_f16(d->w[i]);
         d->w[i] = vo_f16_to_f32(halves[i]);
     }
-    vo_view view = {.name = "w", .dtype = g->half ? VO_F16 : VO_F32, .rank = 2};
+    vo_view view = {.name = "w", .dtype = half ? VO_F16 : VO_F32, .rank = 2};
     view.shape[0] = g->n;
     view.shape[1] = g->k;
-    view.data = g->half ? (const void *)halves : (const void *)d->w;
-    view.bytes = (size_t)count * (g->half ? 2 : 4);
-    if (vo_packed_create(&d->packed, k, pool, &view, view.dtype, &err) == VO_OK) return true;
+    view.data = half ? (const void *)halves : (const void *)d->w;
+    view.bytes = (size_t)count * (half ? 2 : 4);
+    if (vo_packed_create(&d->packed, k, pool, &view, g->type, &err) == VO_OK) {
+        gemm_data_round(d, g);
+        return true;
+    }
     check_fail("cannot pack: %s", err.message);
     return false;
 }
@@ -173,6 +191,7 @@ static void gemm_check(const vo_kernels *k, const gemm_case *g) {
 }
 
 static void gemm_shapes(const vo_kernels *k) {
+    static const vo_dtype types[] = {VO_F32, VO_F16, VO_AFFINE, VO_BF16};
     static const int64_t m[] = {1, 2, 8, 9, 15, 31, 70, 370}, n[] = {1, 17, 64, 100, 193};
     static const int64_t depth[] = {1, 7, 64, 257};
     for (int i = 0; i < 8; i++) {
@@ -182,7 +201,7 @@ static void gemm_shapes(const vo_kernels *k) {
                                  .n = n[j],
                                  .k = kk,
                                  .lda = kk + check_below(4),
-                                 .half = (i + j) & 1,
+                                 .type = types[(i + j) % 4],
                                  .bias = check_below(2) != 0,
                                  .gelu = check_below(2) != 0,
                                  .residual = check_below(3)};
@@ -190,9 +209,11 @@ static void gemm_shapes(const vo_kernels *k) {
         }
     }
     /* more than one block of k; rows that overlap, as in a convolution */
-    const gemm_case deep = {.m = 40, .n = 70, .k = 3000, .lda = 3000, .half = true, .bias = true};
+    const gemm_case deep = {.m = 40, .n = 70, .k = 3000, .lda = 3000, .type = VO_F16, .bias = true};
+    const gemm_case codes = {.m = 70, .n = 70, .k = 1500, .lda = 1501, .type = VO_AFFINE};
     const gemm_case overlapping = {.m = 50, .n = 70, .k = 240, .lda = 160, .gelu = true};
     gemm_check(k, &deep);
+    gemm_check(k, &codes);
     gemm_check(k, &overlapping);
 }
 
@@ -203,7 +224,7 @@ static void test_gemm(void **state) {
 
 static void packed_rows(const vo_kernels *k) {
     for (int half = 0; half < 2; half++) {
-        const gemm_case g = {.m = 1, .n = 77, .k = 45, .lda = 45, .half = half};
+        const gemm_case g = {.m = 1, .n = 77, .k = 45, .lda = 45, .type = half ? VO_F16 : VO_F32};
         gemm_data d;
         if (!gemm_data_create(&d, &g, k, pools[1])) return;
         float *row = check_floats(5, g.k);
@@ -219,6 +240,127 @@ static void packed_rows(const vo_kernels *k) {
 static void test_packed_row(void **state) {
     (void)state;
     at_all_levels("vo_packed_row", packed_rows);
+}
+
+/* A view as MLX has it: codes, scales and biases in the first three slots. */
+static vo_view affine_view(int64_t n, int64_t k, int group, vo_dtype scale_dtype) {
+    const int64_t groups = k / group, codes = n * k / 8;
+    uint32_t *q = (uint32_t *)(void *)check_floats(0, codes);
+    uint16_t *scales = check_halves(1, n * groups), *biases = check_halves(2, n * groups);
+    for (int64_t i = 0; i < codes; i++) q[i] = (uint32_t)check_random();
+    for (int64_t i = 0; i < n * groups; i++) {
+        const float scale = check_uniform(-0.1f, 0.1f), bias = check_uniform(-1, 1);
+        scales[i] = scale_dtype == VO_F16 ? vo_f32_to_f16(scale) : vo_f32_to_bf16(scale);
+        biases[i] = scale_dtype == VO_F16 ? vo_f32_to_f16(bias) : vo_f32_to_bf16(bias);
+    }
+    return (vo_view){.name = "codes",
+                     .dtype = VO_AFFINE,
+                     .rank = 2,
+                     .shape = {n, k},
+                     .data = q,
+                     .bytes = (size_t)codes * 4,
+                     .scales = scales,
+                     .biases = biases,
+                     .scale_dtype = scale_dtype,
+                     .group_size = group,
+                     .bits = 4};
+}
+
+/* Codes of a file stay what they are, and their panels become bf16 as their values would. */
+static void packed_codes(const vo_kernels *k) {
+    static const int groups[] = {32, 64, 128};
+    enum { N = 41, K = 384 };
+    vo_error err = {0};
+    for (int i = 0; i < 6; i++) {
+        const vo_view view = affine_view(N, K, groups[i / 2], i & 1 ? VO_F16 : VO_BF16);
+        float *want = check_floats(3, (int64_t)N * K), *row = check_floats(4, K);
+        uint16_t *panel = check_halves(5, (int64_t)K * k->nr);
+        vo_packed packed;
+        if (!vo_packed_keeps(&view) ||
+            vo_packed_create(&packed, k, pools[1], &view, VO_AFFINE, &err) != VO_OK ||
+            vo_dequantize_rows(&view, 0, N, want, &err) != VO_OK) {
+            check_fail("cannot pack: %s", err.message);
+            continue;
+        }
+        for (int64_t j = 0; j < N; j++) {
+            const int64_t p = j / k->nr, at = j % k->nr;
+            vo_packed_row(&packed, j, row);
+            if (memcmp(row, want + j * K, K * sizeof *row))
+                check_fail("row %d of a packed matrix differs", (int)j);
+            if (at == 0)
+                k->int4_to_bf16(K, packed.group, vo_packed_panel(&packed, p, 0),
+                                vo_packed_affine(&packed, p, 0), panel);
+            for (int64_t kk = 0; kk < K; kk++)
+                if (panel[(kk / 2 * k->nr + at) * 2 + kk % 2] != vo_f32_to_bf16(row[kk]))
+                    check_fail("[%d,%d] of a panel differs", (int)j, (int)kk);
+        }
+        vo_packed_destroy(&packed);
+    }
+}
+
+static void test_codes_are_kept(void **state) {
+    (void)state;
+    at_all_levels("vo_packed_create with codes", packed_codes);
+}
+
+/* n steps of a row that became codes: the step is that of their range, ends are cut by one step at
+ * most, and each code is the nearest, but for the rounding of f16. */
+static void check_group(const float *w, const float *got, int64_t n, float scale, float bias) {
+    float low = w[0], high = w[0], end = bias + 15 * scale;
+    for (int64_t i = 0; i < n; i++) {
+        low = fminf(low, w[i]);
+        high = fmaxf(high, w[i]);
+    }
+    const float step = fabsf(scale), tiny = 2e-7f, round = 0x1p-11f * (fabsf(low) + fabsf(high));
+    if (step > (high - low) / 15 * 1.07f + tiny)
+        check_fail("a step of %g for %g to %g", (double)step, (double)low, (double)high);
+    for (int64_t i = 0; i < n; i++) {
+        const float inside = fminf(fmaxf(w[i], fminf(bias, end)), fmaxf(bias, end));
+        if (!(fabsf(w[i] - inside) <= 1.02f * step + tiny + round) ||
+            !(fabsf(got[i] - inside) <= 0.5f * step + tiny + round))
+            check_fail("%g became %g, %g + %g q", (double)w[i], (double)got[i], (double)bias,
+                       (double)scale);
+    }
+}
+
+static void quantised_rows(const vo_kernels *k) {
+    static const int64_t depth[] = {1, 31, 64, 65, 200};
+    enum { N = 35 };
+    vo_error err = {0};
+    for (int i = 0; i < 5; i++) {
+        const int64_t d = depth[i];
+        float *w = check_floats(0, N * d), *row = check_floats(1, d);
+        check_fill(w, N * d, -1, 1);
+        for (int64_t j = 0; j < d; j++) {
+            w[2 * d + j] = 0;
+            w[3 * d + j] = 0.5f;
+            w[4 * d + j] = fabsf(w[j]) + 1; /* far from zero */
+        }
+        const vo_view view = {.name = "w",
+                              .rank = 2,
+                              .shape = {N, d},
+                              .data = w,
+                              .bytes = (size_t)(N * d) * sizeof *w};
+        vo_packed packed;
+        if (vo_packed_create(&packed, k, pools[2], &view, VO_AFFINE, &err) != VO_OK) {
+            check_fail("cannot pack: %s", err.message);
+            continue;
+        }
+        for (int64_t j = 0; j < N; j++) {
+            vo_packed_row(&packed, j, row);
+            for (int64_t k0 = 0; k0 < d; k0 += packed.group) {
+                const uint16_t *affine = vo_packed_affine(&packed, j / k->nr, k0) + j % k->nr;
+                check_group(w + j * d + k0, row + k0, d - k0 < packed.group ? d - k0 : packed.group,
+                            vo_f16_to_f32(affine[0]), vo_f16_to_f32(affine[k->nr]));
+            }
+        }
+        vo_packed_destroy(&packed);
+    }
+}
+
+static void test_quantised_rows(void **state) {
+    (void)state;
+    at_all_levels("vo_packed_create in four bits", quantised_rows);
 }
 
 /* A row that holds no number may not stain the others. */
@@ -402,6 +544,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gemm),
         cmocka_unit_test(test_packed_row),
+        cmocka_unit_test(test_codes_are_kept),
+        cmocka_unit_test(test_quantised_rows),
         cmocka_unit_test(test_nan_stays_in_its_row),
         cmocka_unit_test(test_attend_full),
         cmocka_unit_test(test_attend_cached),

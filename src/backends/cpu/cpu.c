@@ -71,13 +71,17 @@ typedef struct packing {
 } packing;
 
 /* The type of the panels. Convolutions see the raw input and are a small part: they stay above
- * int8, and leave f32 only where bf16 products are faster. */
+ * int8, and leave f32 only where bf16 products are faster. Tables of embeddings, which may also
+ * make the logits, stay at int8 unless the file has them in four bits. */
 static vo_dtype panel_type(const packing *p, const vo_view *view) {
     const vo_dtype exact = view->dtype == VO_F16 ? VO_F16 : VO_F32;
     const bool fast_bf16 = (p->cpu->kernels.flags & (VO_CPU_AVX512_BF16 | VO_CPU_AMX)) != 0;
     vo_compute compute = p->node->compute;
     if (p->node->op == VO_OP_conv1d && compute != VO_COMPUTE_F32)
         compute = fast_bf16 ? VO_COMPUTE_BF16 : VO_COMPUTE_F32;
+    if (compute == VO_COMPUTE_INT4 && p->node->op == VO_OP_embed && !vo_packed_keeps(view))
+        compute = VO_COMPUTE_INT8;
+    if (compute == VO_COMPUTE_INT4) return VO_AFFINE;
     if (compute == VO_COMPUTE_INT8) return VO_I8;
     return compute == VO_COMPUTE_BF16 ? VO_BF16 : exact;
 }

@@ -33,17 +33,19 @@ static int64_t round_line(int64_t bytes) {
 
 /* What the type of B decides. */
 typedef struct form {
-    bool narrow;    /* bf16 or int8: A is packed whole, by kernels of its own */
+    bool narrow;    /* bf16, int8 or int4: A is packed whole, by kernels of its own */
     int mr;         /* rows of a tile */
     int a_bytes;    /* of an element of packed A */
     int b_bytes;    /* of an element of B as the tile kernel reads it */
     int64_t k_step; /* k blocks are multiples of it */
 } form;
 
-static form form_of(const vo_kernels *kernels, vo_dtype dtype) {
-    switch (dtype) {
+static form form_of(const vo_kernels *kernels, const vo_packed *b) {
+    switch (b->dtype) {
     case VO_BF16:
         return (form){true, kernels->mr_bf16, 2, 2, VO_BF16_K};
+    case VO_AFFINE: /* expanded to bf16 */
+        return (form){true, kernels->mr_bf16, 2, 2, b->group};
     case VO_I8:
         return (form){true, kernels->mr_int8, 1, 1, VO_INT8_K};
     default: /* halves are converted */
@@ -72,12 +74,12 @@ typedef struct block {
     bool pack;           /* a is yet to be filled */
     int64_t last_panel;  /* exclusive */
     float *c;            /* [tall*mr][nr]: one column of tiles; int8 sums before they are scaled */
-    float *converted;    /* [k_block][nr]: one block of halves as floats */
+    void *converted;     /* [k_block][nr]: halves as floats, or 4-bit codes as bf16 */
 } block;
 
 /* Steps of k such that one block of a panel takes K_BLOCK_BYTES, evenly spread over k. */
 static int64_t k_block_size(const vo_kernels *kernels, const vo_packed *b) {
-    const form f = form_of(kernels, b->dtype);
+    const form f = form_of(kernels, b);
     int64_t most = max64(1, K_BLOCK_BYTES / (kernels->nr * (int64_t)f.b_bytes));
     int64_t even = ceil_div(b->padded, max64(1, ceil_div(b->padded, most)));
     return max64(1, ceil_div(even, f.k_step)) * f.k_step;
@@ -98,8 +100,8 @@ static int64_t c_bytes(const vo_kernels *kernels) {
     return round_line(BLOCK_ROWS * kernels->nr * (int64_t)sizeof(float));
 }
 static int64_t converted_bytes(const vo_kernels *kernels, const vo_packed *b) {
-    if (b->dtype != VO_F16) return 0;
-    return round_line(k_block_size(kernels, b) * kernels->nr * (int64_t)sizeof(float));
+    if (b->dtype != VO_F16 && b->dtype != VO_AFFINE) return 0;
+    return round_line(k_block_size(kernels, b) * kernels->nr * form_of(kernels, b).b_bytes);
 }
 static int64_t scale_bytes(form f, int64_t tiles) {
     return round_line(tiles * f.mr * (int64_t)sizeof(float));
@@ -111,7 +113,7 @@ static bool is_skinny(const gemm_job *job) {
 
 /* Bytes of one thread: a column of C, a converted block, A and its scales; or a skinny strip. */
 static int64_t scratch_bytes(const vo_kernels *kernels, int64_t m, const vo_packed *b) {
-    const form f = form_of(kernels, b->dtype);
+    const form f = form_of(kernels, b);
     int64_t strip = VO_SKINNY_ROWS * SKINNY_COLUMNS * (int64_t)sizeof(float);
     int64_t tall = min64(most_tall(f, b), ceil_div(m, f.mr));
     if (m <= VO_SKINNY_ROWS && !f.narrow) return strip;
@@ -125,7 +127,7 @@ static int64_t shared_tiles(form f, int threads, int64_t m) {
 }
 
 size_t vo_gemm_workspace(const vo_kernels *kernels, int threads, int64_t m, const vo_packed *b) {
-    const form f = form_of(kernels, b->dtype);
+    const form f = form_of(kernels, b);
     /* Fewer rows than m may take more: those that are shared. */
     int64_t shared = shared_tiles(f, threads, m);
     return (size_t)(scratch_bytes(kernels, m, b) * threads + shared * tile_bytes(f, b) +
@@ -196,10 +198,10 @@ static void pack_a(const gemm_job *job, int64_t tile, int64_t k0, int64_t steps,
 static void pack_narrow(const gemm_job *job, int64_t tile, char *to, float *scales) {
     const vo_gemm *g = job->gemm;
     const float *a = g->a + tile * job->form.mr * g->lda;
-    if (g->b->dtype == VO_BF16)
-        job->kernels->bf16_pack_a(g->b->k, tile_rows(job, tile), a, g->lda, (uint16_t *)(void *)to);
-    else
+    if (g->b->dtype == VO_I8)
         job->kernels->int8_pack_a(g->b->k, tile_rows(job, tile), a, g->lda, (uint8_t *)to, scales);
+    else
+        job->kernels->bf16_pack_a(g->b->k, tile_rows(job, tile), a, g->lda, (uint16_t *)(void *)to);
 }
 
 static void prefetch_a(const gemm_job *job, int64_t tile, int64_t k0, int64_t steps) {
@@ -266,25 +268,40 @@ static void finish_tile(const gemm_job *job, const block *at, int64_t i, int64_t
     finish(job, (at->tile0 + i) * job->form.mr, m, column, columns, c, b->nr);
 }
 
-/* One panel times the block's tiles for steps [k0, k0+steps). Halves that several tiles use are
- * converted once. */
+/* Steps [k0, k0+steps) of a panel as a tile kernel reads them, and their type. Halves are converted
+ * when several tiles use them; codes always, so that one row gets the sums of many. */
+static const void *readable(const gemm_job *job, const block *at, int64_t panel, int64_t k0,
+                            int64_t steps, vo_dtype *dtype) {
+    const vo_packed *b = job->gemm->b;
+    const void *from = vo_packed_panel(b, panel, k0);
+    *dtype = b->dtype;
+    if (b->dtype == VO_F16 && at->rows > job->form.mr) {
+        job->kernels->f16_to_f32(steps * b->nr, from, at->converted);
+        *dtype = VO_F32;
+        return at->converted;
+    }
+    if (b->dtype == VO_AFFINE) {
+        job->kernels->int4_to_bf16(steps, b->group, from, vo_packed_affine(b, panel, k0),
+                                   at->converted);
+        *dtype = VO_BF16;
+        return at->converted;
+    }
+    return from;
+}
+
+/* One panel times the block's tiles for steps [k0, k0+steps). */
 static void panel_step(const gemm_job *job, const block *at, int64_t panel, int64_t k0,
                        int64_t steps) {
     const vo_packed *b = job->gemm->b;
     const int mr = job->form.mr, nr = job->kernels->nr;
     const int64_t tiles = ceil_div(at->rows, mr), size = tile_bytes(job->form, b);
-    const void *from = vo_packed_panel(b, panel, k0);
-    vo_dtype dtype = b->dtype;
+    vo_dtype dtype;
+    const void *from = readable(job, at, panel, k0, steps, &dtype);
     /* B continues in memory with the next step, up to the end of the last panel. */
     const char *next = vo_packed_panel(b, panel, k0 + steps);
-    const int64_t bytes = min64(steps * nr * (int64_t)vo_packed_element(b),
+    const int64_t bytes = min64(vo_packed_bytes(b, steps * nr),
                                 (const char *)vo_packed_panel(b, at->last_panel, 0) - next);
     const int64_t share = round_line(ceil_div(bytes, tiles));
-    if (dtype == VO_F16 && tiles > 1) {
-        job->kernels->f16_to_f32(steps * nr, from, at->converted);
-        from = at->converted;
-        dtype = VO_F32;
-    }
     for (int64_t i = 0; i < tiles; i++) {
         float *c = at->c + i * mr * nr;
         pack_for(job, at, i, tiles, k0, steps);
@@ -307,7 +324,7 @@ static void block_tile(void *arg, int64_t tile, int thread) {
     at.last_panel = min64(panel + job->wide, vo_packed_panels(b));
     at.c = (float *)(void *)scratch;
     scratch += c_bytes(job->kernels);
-    at.converted = (float *)(void *)scratch;
+    at.converted = scratch;
     scratch += converted_bytes(job->kernels, b);
     at.scales = (float *)(void *)scratch;
     at.a = scratch + scale_bytes(f, job->tall);
@@ -378,7 +395,7 @@ void vo_gemm_run(const vo_gemm *gemm, const vo_kernels *kernels, vo_pool *pool, 
     const vo_packed *b = gemm->b;
     int threads = vo_pool_threads(pool);
     gemm_job job = {.gemm = gemm, .kernels = kernels, .scratch = workspace};
-    job.form = form_of(kernels, b->dtype);
+    job.form = form_of(kernels, b);
     job.scratch_bytes = scratch_bytes(kernels, gemm->m, b);
     if (gemm->m <= 0) return;
     if (is_skinny(&job)) {

@@ -23,7 +23,8 @@ typedef struct vo_gemm {
 /* Bytes of workspace that vo_gemm_run needs for up to m rows against b (constant per plan). */
 size_t vo_gemm_workspace(const vo_kernels *kernels, int threads, int64_t m, const vo_packed *b);
 /* Runs on all threads of the pool; allocates nothing. Bits depend on k-order only. A is used as
- * f32 with f32 and f16 weights; it is rounded to bf16 or to int8 (one scale a row) with those. */
+ * f32 with f32 and f16 weights; it is rounded to bf16 with bf16 and 4-bit ones,
+ * and to int8 (one scale a row) with those. */
 void vo_gemm_run(const vo_gemm *gemm, const vo_kernels *kernels, vo_pool *pool, void *workspace);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Packing weights, once, when a plan is made. A panel interleaves its nr rows by groups of the
- * steps of k that one instruction multiplies: one for f32 and f16, two for bf16, four for int8.
+ * steps of k that one instruction multiplies: one for f32 and f16, two for bf16, four for int8; or
+ * that fill 32 bits: eight codes of int4.
  */
 #include "backends/cpu/packed.h"
 
@@ -10,13 +11,16 @@
 
 #include "base/dequantize.h"
 #include "base/memory.h"
+#include "base/quantize.h"
+
+enum { QUANTISED_GROUP = 64 }; /* steps of k that share a scale, where the source has none */
 
 typedef struct pack_job {
     const vo_packed *packed;
     const vo_view *view;
     int int8_zero;
     float *rows;      /* [threads][nr][k] for what must become f32, or NULL */
-    uint32_t *narrow; /* [threads][padded/2]: one row as bf16 or int8 */
+    uint32_t *narrow; /* [threads][padded/2]: one row as bf16, int8 or codes */
     vo_error *errors; /* [threads] */
 } pack_job;
 
@@ -71,22 +75,94 @@ static float narrow_int8(const float *row, int64_t k, int8_t *to, int32_t *sum) 
     return largest / (float)MAX;
 }
 
-/* Pairs of bf16 and fours of int8 are both 32 bits: groups of a row go to every nr-th place. */
+/* ---- 4-bit codes --------------------------------------------------------------------------- */
+
+/* NaN in the one form that int4_to_bf16 wants. */
+static uint16_t scale_f16(float x) {
+    return isnan(x) ? 0x7e00 : vo_f32_to_f16(x);
+}
+
+/* Column j of a panel from a row of floats. A group that is cut short is filled with its last
+ * value, which leaves its range alone; one that is not finite becomes NaN. */
+static void quantise_row(const vo_packed *packed, const float *row, uint8_t *codes,
+                         uint16_t *affine) {
+    enum { GROUP = QUANTISED_GROUP };
+    for (int64_t k0 = 0; k0 < packed->k; k0 += GROUP, affine += 2 * packed->nr) {
+        const int64_t n = min64(packed->k - k0, GROUP);
+        float x[GROUP], scale = 0, bias = 0;
+        uint8_t q[GROUP / 2];
+        for (int i = 0; i < GROUP; i++) x[i] = row[k0 + min64(i, n - 1)];
+        if (!vo_quantize_affine(x, GROUP, GROUP, 4, q, &scale, &bias)) bias = NAN;
+        memcpy(codes + k0 / 2, q, (size_t)(n + 1) / 2);
+        affine[0] = scale_f16(scale);
+        affine[packed->nr] = scale_f16(bias);
+    }
+}
+
+static uint16_t load_f16(const vo_view *view, const void *from, int64_t at) {
+    uint16_t half;
+    float value;
+    if (view->scale_dtype == VO_F32) {
+        memcpy(&value, (const char *)from + at * 4, sizeof value);
+        return scale_f16(value);
+    }
+    memcpy(&half, (const char *)from + at * 2, sizeof half);
+    return scale_f16(view->scale_dtype == VO_F16 ? vo_f16_to_f32(half) : vo_bf16_to_f32(half));
+}
+
+/* Row i of a view that is kept: its codes already lie in the order of k, the lowest bits first. */
+static void copy_codes(const vo_packed *packed, const vo_view *view, int64_t i, uint8_t *codes,
+                       uint16_t *affine) {
+    const int64_t groups = packed->k / packed->group;
+    memcpy(codes, (const char *)view->data + i * packed->k / 2, (size_t)packed->k / 2);
+    for (int64_t g = 0; g < groups; g++, affine += 2 * packed->nr) {
+        affine[0] = load_f16(view, view->scales, i * groups + g);
+        affine[packed->nr] = load_f16(view, view->biases, i * groups + g);
+    }
+}
+
+bool vo_packed_keeps(const vo_view *view) {
+    return view->dtype == VO_AFFINE && view->bits == 4 && view->group_size > 0 &&
+           view->group_size % VO_BF16_K == 0 &&
+           (view->scale_dtype == VO_F16 || view->scale_dtype == VO_BF16 ||
+            view->scale_dtype == VO_F32);
+}
+
+/* ---- one panel of 32-bit words ------------------------------------------------------------- */
+
+/* Row `first + j` as words. */
+static void narrow_row(const pack_job *job, int64_t first, int j, const float *rows,
+                       uint32_t *words) {
+    const vo_packed *packed = job->packed;
+    const float *row = rows ? rows + j * packed->k : NULL;
+    int32_t sum;
+    switch (packed->dtype) {
+    case VO_BF16:
+        narrow_bf16(row, packed->k, (uint16_t *)(void *)words);
+        break;
+    case VO_I8:
+        packed->scales[first + j] = narrow_int8(row, packed->k, (int8_t *)(void *)words, &sum);
+        packed->zero[first + j] = sum * job->int8_zero;
+        break;
+    default: {
+        uint16_t *affine = vo_packed_affine(packed, first / packed->nr, 0) + j;
+        if (vo_packed_keeps(job->view))
+            copy_codes(packed, job->view, first + j, (uint8_t *)words, affine);
+        else
+            quantise_row(packed, row, (uint8_t *)words, affine);
+    }
+    }
+}
+
+/* Pairs of bf16, fours of int8, eights of codes: words of a row go to every nr-th place. */
 static void pack_narrow(const pack_job *job, int64_t first, const float *rows, int count,
                         uint32_t *row, uint32_t *panel) {
     const vo_packed *packed = job->packed;
-    const int64_t groups = packed->padded * (int64_t)vo_packed_element(packed) / 4;
+    const int64_t words = vo_packed_bytes(packed, packed->padded) / 4;
     for (int j = 0; j < packed->nr; j++) {
-        memset(row, 0, (size_t)groups * sizeof *row);
-        if (j < count && packed->dtype == VO_BF16)
-            narrow_bf16(rows + j * packed->k, packed->k, (uint16_t *)(void *)row);
-        if (j < count && packed->dtype == VO_I8) {
-            int32_t sum;
-            packed->scales[first + j] =
-                narrow_int8(rows + j * packed->k, packed->k, (int8_t *)(void *)row, &sum);
-            packed->zero[first + j] = sum * job->int8_zero;
-        }
-        for (int64_t g = 0; g < groups; g++) panel[g * packed->nr + j] = row[g];
+        memset(row, 0, (size_t)words * sizeof *row);
+        if (j < count) narrow_row(job, first, j, rows, row);
+        for (int64_t i = 0; i < words; i++) panel[i * packed->nr + j] = row[i];
     }
 }
 
@@ -95,15 +171,17 @@ static void pack_tile(void *arg, int64_t tile, int thread) {
     const vo_packed *packed = job->packed;
     int64_t first = tile * packed->nr;
     int count = (int)min64(packed->n - first, packed->nr);
-    char *panel =
-        (char *)packed->data + (size_t)(first * packed->padded) * vo_packed_element(packed);
+    char *panel = (char *)packed->data + vo_packed_bytes(packed, first * packed->padded);
     if (packed->dtype == VO_F16) {
         const unsigned char *rows = job->view->data;
         pack_f16(packed, rows + first * packed->k * 2, count, (uint16_t *)(void *)panel);
         return;
     }
-    float *rows = job->rows + thread * packed->nr * packed->k;
-    if (vo_dequantize_rows(job->view, first, count, rows, &job->errors[thread]) != VO_OK) return;
+    float *rows = job->rows ? job->rows + thread * packed->nr * packed->k : NULL;
+    /* What is kept is looked at only to check it. */
+    const int dequantised = rows ? count : 0;
+    if (vo_dequantize_rows(job->view, first, dequantised, rows, &job->errors[thread]) != VO_OK)
+        return;
     if (packed->dtype == VO_F32)
         pack_f32(packed, rows, count, (float *)(void *)panel);
     else
@@ -115,10 +193,10 @@ static void pack_tile(void *arg, int64_t tile, int thread) {
 
 /* Sets the sizes from the shape; the product of all sizes is checked here, once. */
 static vo_status pack_sizes(vo_packed *packed, const vo_view *view, vo_error *err) {
-    const int64_t step = packed->dtype == VO_BF16 ? VO_BF16_K
-                         : packed->dtype == VO_I8 ? VO_INT8_K
-                                                  : 1;
-    int64_t elements = 0, bytes = 0;
+    const int64_t step = packed->dtype == VO_BF16 || packed->dtype == VO_AFFINE ? VO_BF16_K
+                         : packed->dtype == VO_I8                               ? VO_INT8_K
+                                                                                : 1;
+    int64_t elements = 0;
     packed->n = view->rank > 1 ? view->shape[0] : 1;
     if (view->rank < 1 || !vo_count_elements(view->shape, view->rank, &elements) || elements == 0)
         return vo_fail(err, VO_ERR_ARGUMENT, "A weight matrix must have rows and columns.");
@@ -126,29 +204,39 @@ static vo_status pack_sizes(vo_packed *packed, const vo_view *view, vo_error *er
     if (packed->k > INT32_MAX / 512)
         return vo_fail(err, VO_ERR_ARGUMENT, "A weight matrix is too wide to be packed.");
     packed->padded = (packed->k + step - 1) / step * step;
-    int64_t dims[3] = {vo_packed_panels(packed), packed->padded * packed->nr,
-                       (int64_t)vo_packed_element(packed)};
-    if (!vo_count_elements(dims, 3, &bytes))
+    int64_t dims[3] = {vo_packed_panels(packed), packed->padded * packed->nr, sizeof(float)};
+    if (!vo_count_elements(dims, 3, &elements))
         return vo_fail(err, VO_ERR_ARGUMENT, "A weight matrix is too large to be packed.");
-    packed->bytes = (size_t)bytes;
+    packed->bytes = (size_t)vo_packed_bytes(packed, dims[0] * dims[1]);
+    packed->group = vo_packed_keeps(view) ? view->group_size : QUANTISED_GROUP;
     return VO_OK;
 }
 
-static bool allocate(vo_packed *packed, pack_job *job, size_t threads) {
+static bool allocate_scales(vo_packed *packed) {
     const size_t columns = (size_t)(vo_packed_panels(packed) * packed->nr);
-    packed->data = vo_alloc_uninitialized(packed->bytes);
-    job->errors = vo_alloc_array(threads, sizeof(*job->errors));
-    if (!packed->data || !job->errors) return false;
-    if (packed->dtype == VO_F16) return true;
-    job->rows = vo_alloc_array(threads * (size_t)packed->nr, (size_t)packed->k * sizeof(float));
-    if (!job->rows) return false;
-    if (packed->dtype == VO_F32) return true;
-    job->narrow = vo_alloc_array(threads, (size_t)packed->padded / 2 * sizeof(*job->narrow));
+    const size_t groups = (size_t)((packed->k + packed->group - 1) / packed->group);
     if (packed->dtype == VO_I8) {
         packed->scales = vo_alloc_array(columns, sizeof(*packed->scales));
         packed->zero = vo_alloc_array(columns, sizeof(*packed->zero));
+        return packed->scales && packed->zero;
     }
-    return job->narrow && (packed->dtype != VO_I8 || (packed->scales && packed->zero));
+    if (packed->dtype != VO_AFFINE) return true;
+    packed->affine = vo_alloc_array(columns * groups, 2 * sizeof(*packed->affine));
+    return packed->affine;
+}
+
+static bool allocate(vo_packed *packed, pack_job *job, size_t threads) {
+    packed->data = vo_alloc_uninitialized(packed->bytes);
+    job->errors = vo_alloc_array(threads, sizeof(*job->errors));
+    if (!packed->data || !job->errors || !allocate_scales(packed)) return false;
+    const bool floats =
+        packed->dtype != VO_F16 && !(packed->dtype == VO_AFFINE && vo_packed_keeps(job->view));
+    if (floats)
+        job->rows = vo_alloc_array(threads * (size_t)packed->nr, (size_t)packed->k * sizeof(float));
+    if (floats && !job->rows) return false;
+    if (packed->dtype == VO_F32 || packed->dtype == VO_F16) return true;
+    job->narrow = vo_alloc_array(threads, (size_t)packed->padded / 2 * sizeof(*job->narrow));
+    return job->narrow;
 }
 
 vo_status vo_packed_create(vo_packed *packed, const vo_kernels *kernels, vo_pool *pool,
@@ -182,7 +270,19 @@ void vo_packed_destroy(vo_packed *packed) {
     vo_free(packed->data);
     vo_free(packed->scales);
     vo_free(packed->zero);
+    vo_free(packed->affine);
     memset(packed, 0, sizeof(*packed));
+}
+
+static void affine_row(const vo_packed *packed, int64_t i, float *out) {
+    const int64_t panel = i / packed->nr, j = i % packed->nr, nr = packed->nr;
+    const uint32_t *words = (const uint32_t *)vo_packed_panel(packed, panel, 0) + j;
+    for (int64_t k0 = 0; k0 < packed->k; k0 += packed->group) {
+        const uint16_t *affine = vo_packed_affine(packed, panel, k0) + j;
+        const float scale = vo_f16_to_f32(affine[0]), bias = vo_f16_to_f32(affine[nr]);
+        for (int64_t kk = k0; kk < min64(k0 + packed->group, packed->k); kk++)
+            out[kk] = (float)(words[kk / 8 * nr] >> 4 * (kk % 8) & 15) * scale + bias;
+    }
 }
 
 void vo_packed_row(const vo_packed *packed, int64_t i, float *out) {
@@ -201,6 +301,9 @@ void vo_packed_row(const vo_packed *packed, int64_t i, float *out) {
         for (int64_t kk = 0; kk < packed->k; kk++)
             out[kk] =
                 packed->scales[i] * (float)((const int8_t *)panel)[(kk / 4 * nr + j) * 4 + kk % 4];
+        break;
+    case VO_AFFINE:
+        affine_row(packed, i, out);
         break;
     default:
         for (int64_t kk = 0; kk < packed->k; kk++) out[kk] = ((const float *)panel)[kk * nr + j];

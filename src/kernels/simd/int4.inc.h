@@ -18,7 +18,7 @@
 enum {
     V = NR / VF_LANES,
     CODES = 8,   /* in a word */
-    AHEAD = 2048 /* bytes of codes that are prefetched; a harmless look beyond their end */
+    AHEAD = 4096 /* bytes of codes that are prefetched; a harmless look beyond their end */
 };
 
 void VO_FN(int4_to_bf16)(int64_t k, int64_t group, const uint32_t *codes, const uint16_t *scales,

@@ -50,6 +50,7 @@ void vo_kernels_init_x86(vo_kernels *kernels, uint32_t flags) {
         kernels->attn_bf16 = 1;
         kernels->bf16_pack_a = vo_avx512bf16_bf16_pack_a;
         kernels->gemm_bf16 = vo_avx512bf16_gemm_bf16;
+        kernels->int4_to_bf16 = vo_avx512bf16_int4_to_bf16;
     }
     if (!(flags & VO_CPU_AVX512_VNNI)) return;
     vo_int8_init_vnni(kernels);

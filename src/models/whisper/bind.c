@@ -194,41 +194,93 @@ static vo_weight *plain(vo_binder *b, const vo_view *view, const char *name, con
     return keep(b, &v, NULL);
 }
 
-/* Rows of several tensors under each other. Parts that agree in a plain dtype are copied as
- * they are; anything else becomes f32. */
+/* Bytes of a part whose rows can be copied: of its elements, and of its scales (or biases). False
+ * where something else than rows carries scales, or for views that contradict themselves. */
+static bool stored_sizes(const vo_view *part, int64_t columns, size_t *data, size_t *scales) {
+    const int64_t elements = vo_view_elements(part);
+    *scales = 0;
+    if (part->dtype == VO_ROWSCALED_I8 || part->dtype == VO_SCALED_I16) return false;
+    if (part->dtype != VO_AFFINE)
+        return vo_dtype_bytes(part->dtype, part->shape, part->rank, data) && *data <= part->bytes;
+    if (part->bits < 1 || part->bits > 8 || part->group_size < 1 || !part->scales ||
+        !part->biases || columns % part->group_size || columns % 8)
+        return false;
+    *data = (size_t)(elements / 8 * part->bits);
+    *scales = (size_t)(elements / part->group_size) *
+              (size_t)vo_dtype_get_info(part->scale_dtype)->block_bytes;
+    return *data <= part->bytes;
+}
+
+static bool same_form(const vo_view *a, const vo_view *b) {
+    return a && b && a->dtype == b->dtype && a->scale_dtype == b->scale_dtype &&
+           a->group_size == b->group_size && a->bits == b->bits;
+}
+
+/* n parts of one form as they are; false when they cannot be. v->data: fresh memory for all, or
+ * NULL when there is none. */
+static bool stack_stored(const vo_view *const *parts, int n, int64_t columns, vo_view *v) {
+    size_t data, scales;
+    for (int i = 0; i < n; i++)
+        if (!same_form(parts[0], parts[i]) || !stored_sizes(parts[i], columns, &data, &scales))
+            return false;
+    char *to = vo_alloc_array((size_t)n, data + 2 * scales), *end = to + (size_t)n * data;
+    v->data = to;
+    v->bytes = (size_t)n * data;
+    v->dtype = parts[0]->dtype;
+    v->scale_dtype = parts[0]->scale_dtype;
+    v->group_size = parts[0]->group_size;
+    v->bits = parts[0]->bits;
+    for (int i = 0; to && i < n; i++) memcpy(to + (size_t)i * data, parts[i]->data, data);
+    if (!to || !scales) return true;
+    v->scales = end;
+    v->biases = end + (size_t)n * scales;
+    for (int i = 0; i < n; i++) {
+        memcpy(end + (size_t)i * scales, parts[i]->scales, scales);
+        memcpy(end + (size_t)(n + i) * scales, parts[i]->biases, scales);
+    }
+    return true;
+}
+
+/* n parts of any form, or NULL for zeros, as f32. v->data as above. */
+static vo_status stack_floats(const vo_view *const *parts, int n, int64_t rows, int64_t columns,
+                              vo_view *v, vo_error *err) {
+    const size_t elements = (size_t)(rows * columns);
+    float *to = vo_alloc_array((size_t)n, elements * sizeof *to);
+    v->data = to;
+    v->bytes = (size_t)n * elements * sizeof *to;
+    v->dtype = VO_F32;
+    vo_status status = VO_OK;
+    for (int i = 0; to && i < n && status == VO_OK; i++)
+        if (parts[i])
+            status = vo_dequantize_rows(parts[i], 0, parts[i]->rank > 1 ? rows : 1,
+                                        to + (size_t)i * elements, err);
+    return status;
+}
+
+/* Rows of several tensors under each other. Parts of one form are copied as they are; anything
+ * else becomes f32. */
 static vo_weight *stacked(vo_binder *b, const vo_view *const *parts, int n, const int64_t *shape,
                           int rank, const char *name) {
     int64_t columns = rank > 1 ? shape[1] : 1, rows = shape[0] / n;
-    bool same = true;
     for (int i = 0; i < n; i++) {
         int64_t want[] = {rows, columns};
         if (parts[i] && !check(b, parts[i], name, want, rank)) return NULL;
-        same = same && parts[i] && parts[i]->dtype == VO_F16;
     }
     vo_view v = {.name = parts[0] ? parts[0]->name : parts[n - 1]->name,
-                 .dtype = same ? VO_F16 : VO_F32,
                  .rank = rank,
                  .shape = {shape[0], columns}};
-    size_t part_bytes = (size_t)(rows * columns) * (same ? 2 : 4);
-    char *data = vo_alloc(part_bytes * (size_t)n);
-    if (!data) {
-        vo_fail(b->err, VO_ERR_MEMORY, "no memory for weights");
+    vo_status status = VO_OK;
+    if (!stack_stored(parts, n, columns, &v))
+        status = stack_floats(parts, n, rows, columns, &v, b->err);
+    void *owned = (void *)(uintptr_t)v.data;
+    if (!owned) vo_fail(b->err, VO_ERR_MEMORY, "no memory for weights");
+    if (status != VO_OK || !owned) {
+        vo_free(owned);
         return NULL;
     }
-    for (int i = 0; i < n; i++) {
-        if (!parts[i]) continue; /* zeros */
-        if (same)
-            memcpy(data + part_bytes * (size_t)i, parts[i]->data, part_bytes);
-        else if (vo_dequantize_rows(parts[i], 0, parts[i]->rank > 1 ? rows : 1,
-                                    (float *)(data + part_bytes * (size_t)i), b->err) != VO_OK) {
-            vo_free(data);
-            return NULL;
-        }
-        vo_weights_forget(b->file, parts[i]);
-    }
-    v.data = data;
-    v.bytes = part_bytes * (size_t)n;
-    return keep(b, &v, data);
+    for (int i = 0; i < n; i++)
+        if (parts[i]) vo_weights_forget(b->file, parts[i]);
+    return keep(b, &v, owned);
 }
 
 vo_weight *vo_bind_single(vo_binder *b, int single, const int64_t *shape, int rank) {
