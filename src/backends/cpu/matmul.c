@@ -9,9 +9,10 @@
 #include "backends/cpu/matmul.h"
 
 enum {
-    K_BLOCK_BYTES = 32 * 1024, /* of one panel: it should stay in L1 for a column of tiles */
-    BLOCK_ROWS = 336,          /* most rows of one block */
-    BLOCK_BYTES = 1024 * 1024, /* most bytes of its packed A, if that allows BLOCK_LEAST rows */
+    K_BLOCK_BYTES = 32 * 1024,  /* of one panel: it should stay in L1 for a column of tiles */
+    K_BLOCK_NARROW = 16 * 1024, /* the same beside tiles of A that are as large */
+    BLOCK_ROWS = 336,           /* most rows of one block */
+    BLOCK_BYTES = 1024 * 1024,  /* most bytes of its packed A, if that allows BLOCK_LEAST rows */
     BLOCK_LEAST = 112,
     SHARED_TILES = 3,     /* with fewer tiles per thread, all threads share one packed A */
     SKINNY_COLUMNS = 512, /* most columns of one skinny task */
@@ -80,7 +81,8 @@ typedef struct block {
 /* Steps of k such that one block of a panel takes K_BLOCK_BYTES, evenly spread over k. */
 static int64_t k_block_size(const vo_kernels *kernels, const vo_packed *b) {
     const form f = form_of(kernels, b);
-    int64_t most = max64(1, K_BLOCK_BYTES / (kernels->nr * (int64_t)f.b_bytes));
+    int64_t bytes = f.narrow ? K_BLOCK_NARROW : K_BLOCK_BYTES;
+    int64_t most = max64(1, bytes / (kernels->nr * (int64_t)f.b_bytes));
     int64_t even = ceil_div(b->padded, max64(1, ceil_div(b->padded, most)));
     return max64(1, ceil_div(even, f.k_step)) * f.k_step;
 }

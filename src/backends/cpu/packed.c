@@ -18,7 +18,7 @@ enum { QUANTISED_GROUP = 64 }; /* steps of k that share a scale, where the sourc
 typedef struct pack_job {
     const vo_packed *packed;
     const vo_view *view;
-    int int8_zero;
+    const vo_kernels *kernels;
     float *rows;      /* [threads][nr][k] for what must become f32, or NULL */
     uint32_t *narrow; /* [threads][padded/2]: one row as bf16, int8 or codes */
     vo_error *errors; /* [threads] */
@@ -53,26 +53,20 @@ static void pack_f32(const vo_packed *packed, const float *rows, int count, floa
     }
 }
 
+/* vo_f32_to_bf16 without branches, for vectors. */
 static void narrow_bf16(const float *row, int64_t k, uint16_t *to) {
-    for (int64_t i = 0; i < k; i++) to[i] = vo_f32_to_bf16(row[i]);
+    for (int64_t i = 0; i < k; i++) {
+        uint32_t u;
+        memcpy(&u, &row[i], sizeof u);
+        const uint32_t nearest = (u + 0x7fff + (u >> 16 & 1)) >> 16, nan = u >> 16 | 0x40;
+        to[i] = (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? nan : nearest);
+    }
 }
 
-/* Returns the scale. */
-static float narrow_int8(const float *row, int64_t k, int8_t *to, int32_t *sum) {
-    enum { MAX = 127 };
-    float largest = 0.0f;
-    int32_t total = 0;
-    for (int64_t i = 0; i < k; i++) {
-        const float size = fabsf(row[i]);
-        largest = size > largest ? size : largest;
-    }
-    const float inverse = largest > 0.0f ? (float)MAX / largest : 0.0f;
-    for (int64_t i = 0; i < k; i++) {
-        to[i] = (int8_t)fmaxf(fminf(rintf(row[i] * inverse), MAX), -MAX);
-        total += to[i];
-    }
-    *sum = total;
-    return largest / (float)MAX;
+static int32_t sum_of(const int8_t *q, int64_t k) {
+    int32_t sum = 0;
+    for (int64_t i = 0; i < k; i++) sum += q[i];
+    return sum;
 }
 
 /* ---- 4-bit codes --------------------------------------------------------------------------- */
@@ -135,14 +129,14 @@ static void narrow_row(const pack_job *job, int64_t first, int j, const float *r
                        uint32_t *words) {
     const vo_packed *packed = job->packed;
     const float *row = rows ? rows + j * packed->k : NULL;
-    int32_t sum;
     switch (packed->dtype) {
     case VO_BF16:
         narrow_bf16(row, packed->k, (uint16_t *)(void *)words);
         break;
     case VO_I8:
-        packed->scales[first + j] = narrow_int8(row, packed->k, (int8_t *)(void *)words, &sum);
-        packed->zero[first + j] = sum * job->int8_zero;
+        job->kernels->f32_to_s8(packed->k, row, (int8_t *)words, &packed->scales[first + j]);
+        packed->zero[first + j] =
+            sum_of((const int8_t *)words, packed->k) * job->kernels->int8_zero;
         break;
     default: {
         uint16_t *affine = vo_packed_affine(packed, first / packed->nr, 0) + j;
@@ -242,7 +236,7 @@ static bool allocate(vo_packed *packed, pack_job *job, size_t threads) {
 vo_status vo_packed_create(vo_packed *packed, const vo_kernels *kernels, vo_pool *pool,
                            const vo_view *view, vo_dtype dtype, vo_error *err) {
     int threads = vo_pool_threads(pool);
-    pack_job job = {.packed = packed, .view = view, .int8_zero = kernels->int8_zero};
+    pack_job job = {.packed = packed, .view = view, .kernels = kernels};
     memset(packed, 0, sizeof(*packed));
     packed->dtype = dtype;
     packed->nr = kernels->nr;
