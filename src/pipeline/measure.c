@@ -104,6 +104,7 @@ static vo_status measure_peaks(const vocis_engine *engine, vo_compute compute, v
                                vo_error *err) {
     const vo_kernels *k = &engine->kernels;
     const int threads = vo_pool_threads(engine->pool);
+    if (compute == VO_COMPUTE_INT4) compute = VO_COMPUTE_BF16; /* what its codes become */
     const int mr = compute == VO_COMPUTE_INT8   ? k->mr_int8
                    : compute == VO_COMPUTE_BF16 ? k->mr_bf16
                                                 : k->mr;

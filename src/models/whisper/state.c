@@ -245,19 +245,29 @@ vo_status vo_whisper_step(vo_whisper_state *s, const vo_whisper_feed *feeds, int
     return status;
 }
 
+/* Bytes of so many weights of a layer, or of the token table. */
+static int64_t weight_bytes(const vo_whisper *model, int64_t weights, bool table) {
+    switch (model->compute) {
+    case VO_COMPUTE_INT4: /* and two halves for a group of 64 */
+        return table ? weights : weights / 2 + weights / 16;
+    case VO_COMPUTE_INT8:
+        return weights;
+    case VO_COMPUTE_BF16:
+        return weights * 2;
+    default:
+        return weights * (vo_weight_view(model->token_embedding)->dtype == VO_F16 ? 2 : 4);
+    }
+}
+
 int64_t vo_whisper_step_bytes(const vo_whisper_state *s, int windows) {
     const vo_whisper_dims *dims = &s->model->dims;
     const int64_t d = dims->n_text_state, layers = dims->n_text_layer;
-    const bool half = vo_weight_view(s->model->token_embedding)->dtype == VO_F16;
-    const int64_t weight = s->model->compute == VO_COMPUTE_INT8   ? 1
-                           : s->model->compute == VO_COMPUTE_BF16 ? 2
-                           : half                                 ? 2
-                                                                  : 4;
     /* A layer: 4 for self-attention, 2 for cross-attention (its keys and values were made with the
      * window), 8 for the feed-forward part. */
-    const int64_t matrices = 14 * d * d * layers + dims->n_vocab * d;
+    const int64_t matrices = weight_bytes(s->model, 14 * d * d * layers, false) +
+                             weight_bytes(s->model, dims->n_vocab * d, true);
     const int64_t cell = s->model->compute == VO_COMPUTE_F32    ? 4
                          : s->model->compute == VO_COMPUTE_BF16 ? 2
                                                                 : 1;
-    return matrices * weight + windows * layers * 2 * dims->n_audio_ctx * d * cell;
+    return matrices + windows * layers * 2 * dims->n_audio_ctx * d * cell;
 }
