@@ -3,7 +3,7 @@
  * One network in many containers: whatever the file, what comes out is what its numbers say.
  * Quantised ggml files against logits of the reference on the same de-quantised weights; Whisper
  * base as CTranslate2, Hugging Face, MLX and ggml in float 16 and 32 gives one list of ids, and
- * in fewer bits the same words.
+ * in fewer bits the same words. Codes of four bits are what their numbers are.
  */
 #include "models/support_real.h"
 
@@ -162,8 +162,47 @@ static void test_fewer_bits(void **state) {
     real_engine_destroy(engine);
 }
 
+/* What the encoder makes of jfk.wav; the caller frees it. */
+static float *encoded(vocis_engine *engine, const char *name, const char *compute, int64_t *count) {
+    vo_error err = {0};
+    vocis_model *model;
+    vocis_session *session;
+    assert_int_equal(vo_model_load(engine, real_model(name), compute, &model, &err), VO_OK);
+    assert_int_equal(
+        vo_session_create(model, (vocis_session_params){.max_sequences = 1}, &session, &err),
+        VO_OK);
+    vo_audio jfk = real_audio(REAL_JFK);
+    real_encode(session, jfk.samples, jfk.n_samples);
+    vo_audio_free(&jfk);
+    const vo_whisper_dims *dims = &model->whisper->dims;
+    *count = (int64_t)dims->n_audio_ctx * dims->n_audio_state;
+    float *copy = vo_alloc_array((size_t)*count, sizeof *copy);
+    assert_non_null(copy);
+    memcpy(copy, vo_whisper_audio(session->state), (size_t)*count * sizeof *copy);
+    real_session_destroy(session);
+    return copy;
+}
+
+/* Codes that a file has are computed with as they are: the same bits as from its numbers in bf16,
+ * into which they are expanded. */
+static void test_codes_stay_codes(void **state) {
+    (void)state;
+    static const char *const names[] = {"base-mlx-q4"};
+    if (!have_models(names, 1)) skip();
+    vocis_engine *engine = real_engine(0, getenv("VOCIS_CPU"));
+    int64_t n, n_codes;
+    float *bf16 = encoded(engine, names[0], "bf16", &n);
+    float *codes = encoded(engine, names[0], "int4", &n_codes);
+    assert_int_equal(n, n_codes);
+    assert_memory_equal(bf16, codes, (size_t)n * sizeof *bf16);
+    vo_free(bf16);
+    vo_free(codes);
+    real_engine_destroy(engine);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_ggml), cmocka_unit_test(test_same_ids),
-                                       cmocka_unit_test(test_fewer_bits)};
+                                       cmocka_unit_test(test_fewer_bits),
+                                       cmocka_unit_test(test_codes_stay_codes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
