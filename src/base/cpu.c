@@ -98,6 +98,16 @@ static uint32_t detect(void) {
 
 #endif
 
+bool vo_cpu_multiplies_bf16(uint32_t flags) {
+    if ((flags & VO_CPU_AMX) != 0) return true;
+#if defined(__x86_64__) || defined(__i386__)
+    uint32_t a, b, c, d;
+    const uint32_t intel = 0x756e6547; /* "Genu" of "GenuineIntel" */
+    if (!__get_cpuid(0, &a, &b, &c, &d) || b == intel) return false;
+#endif
+    return (flags & VO_CPU_AVX512_BF16) != 0;
+}
+
 uint32_t vo_cpu_detect(void) {
     enum { KNOWN = 1u << 31 };
     static _Atomic uint32_t cached; /* racing threads find the same */

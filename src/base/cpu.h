@@ -26,6 +26,11 @@ enum {
 /* Everything this machine has. */
 uint32_t vo_cpu_detect(void);
 
+/* Whether bf16 products are faster than f32 ones. Intel's processors with AVX512_BF16 issue its
+ * product every second cycle, at half the rate of f32: there it takes AMX; AMD's do both at full
+ * rate. */
+bool vo_cpu_multiplies_bf16(uint32_t flags);
+
 /* A level by name: "c", "avx2", "avxvnni" (avx2 with VNNI, for processors without AVX-512),
  * "avx512", "vnni", "bf16", "amx", "neon", "dotprod", "fp16", "i8mm", "native". The result is the
  * set of flags up to and including that level, to be ANDed with vo_cpu_detect(). Unknown names give

@@ -22,8 +22,7 @@ const char *vo_compute_name(vo_compute compute) {
 /* auto takes what costs no words: bf16, where the processor multiplies it. */
 static vo_status find_compute(const vocis_engine *engine, const char *name, vo_compute *compute,
                               vo_error *err) {
-    const uint32_t fast = VO_CPU_AVX512_BF16 | VO_CPU_AMX;
-    *compute = engine->cpu_flags & fast ? VO_COMPUTE_BF16 : VO_COMPUTE_F32;
+    *compute = vo_cpu_multiplies_bf16(engine->cpu_flags) ? VO_COMPUTE_BF16 : VO_COMPUTE_F32;
     if (!name || strcmp(name, "auto") == 0) return VO_OK;
     for (int i = 0; i < (int)(sizeof compute_names / sizeof *compute_names); i++) {
         *compute = (vo_compute)i;

@@ -75,7 +75,7 @@ typedef struct packing {
  * make the logits, stay at int8 unless the file has them in four bits. */
 static vo_dtype panel_type(const packing *p, const vo_view *view) {
     const vo_dtype exact = view->dtype == VO_F16 ? VO_F16 : VO_F32;
-    const bool fast_bf16 = (p->cpu->kernels.flags & (VO_CPU_AVX512_BF16 | VO_CPU_AMX)) != 0;
+    const bool fast_bf16 = vo_cpu_multiplies_bf16(p->cpu->kernels.flags);
     vo_compute compute = p->node->compute;
     if (p->node->op == VO_OP_conv1d && compute != VO_COMPUTE_F32)
         compute = fast_bf16 ? VO_COMPUTE_BF16 : VO_COMPUTE_F32;

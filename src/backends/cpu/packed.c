@@ -13,7 +13,9 @@
 #include "base/memory.h"
 #include "base/quantize.h"
 
-enum { QUANTISED_GROUP = 64 }; /* steps of k that share a scale, where the source has none */
+/* Steps of k that share a scale where the source has none. With 64 Whisper base gets three words in
+ * a hundred more wrong, for a tenth of the bytes. */
+enum { QUANTISED_GROUP = 32 };
 
 typedef struct pack_job {
     const vo_packed *packed;

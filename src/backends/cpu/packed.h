@@ -27,7 +27,7 @@ typedef struct vo_packed {
 bool vo_packed_keeps(const vo_view *view);
 /* Packs the rows of view (shape [n][k], or [n][...] flattened) in parallel as dtype: VO_F16 for
  * f16 sources only, the others for any source. int8 takes one symmetric scale per row. VO_AFFINE
- * takes a scale and a bias per group of a row: its own where vo_packed_keeps, else those of 64. */
+ * takes a scale and a bias per group of a row: its own where vo_packed_keeps, else those of 32. */
 vo_status vo_packed_create(vo_packed *packed, const vo_kernels *kernels, vo_pool *pool,
                            const vo_view *view, vo_dtype dtype, vo_error *err);
 void vo_packed_destroy(vo_packed *packed); /* zeroed ones are allowed */

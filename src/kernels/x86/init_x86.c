@@ -47,7 +47,7 @@ void vo_kernels_init_x86(vo_kernels *kernels, uint32_t flags) {
     if (flags & VO_CPU_AVX512_BF16) {
         kernels->attend_block_bf16 = vo_avx512bf16_attend_block_bf16;
         kernels->attend_pack_bf16 = vo_avx512bf16_attend_pack_bf16;
-        kernels->attn_bf16 = 1;
+        kernels->attn_bf16 = vo_cpu_multiplies_bf16(flags);
         kernels->bf16_pack_a = vo_avx512bf16_bf16_pack_a;
         kernels->gemm_bf16 = vo_avx512bf16_gemm_bf16;
         kernels->int4_to_bf16 = vo_avx512bf16_int4_to_bf16;

@@ -248,8 +248,8 @@ vo_status vo_whisper_step(vo_whisper_state *s, const vo_whisper_feed *feeds, int
 /* Bytes of so many weights of a layer, or of the token table. */
 static int64_t weight_bytes(const vo_whisper *model, int64_t weights, bool table) {
     switch (model->compute) {
-    case VO_COMPUTE_INT4: /* and two halves for a group of 64 */
-        return table ? weights : weights / 2 + weights / 16;
+    case VO_COMPUTE_INT4: /* and two halves for a group of 32 */
+        return table ? weights : weights / 2 + weights / 8;
     case VO_COMPUTE_INT8:
         return weights;
     case VO_COMPUTE_BF16:
