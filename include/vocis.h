@@ -120,7 +120,7 @@ typedef bool (*vocis_download_fn)(void *user, const char *file, int64_t done, in
 
 /* Arithmetic: "f32" is exact to the reference; "bf16" rounds weights and activations to bf16, sums
  * in f32; "int8" quantises weights by rows and activations by tokens, sums exactly, and leaves the
- * rest at bf16 or f32; "int4" keeps weights in 4 bits, by groups of 64 or as a file of MLX has
+ * rest at bf16 or f32; "int4" keeps weights in 4 bits, by groups of 32 or as a file of MLX has
  * them, and computes as bf16, with the token table as in int8; "auto" is bf16 where the processor
  * multiplies it, else f32. */
 typedef struct vocis_model_params {
