@@ -169,6 +169,22 @@ static void gemm_compare(const gemm_case *g, const gemm_data *d, const float *c)
     if (!check_gaps_intact(c, g->m, g->n, d->ldc)) check_fail("wrote between rows");
 }
 
+/* All rows of few, the last and some others of many. */
+static void check_rows_alone(const gemm_case *g, const gemm_data *d, const vo_kernels *k,
+                             const float *together) {
+    enum { MOST = 16 };
+    float *c = gemm_output(g, d, 6);
+    for (int64_t i = 0; i < g->m && i < MOST; i++) {
+        const int64_t row = g->m <= MOST ? i : i == 0 ? g->m - 1 : check_below((int)g->m - 1);
+        if (g->residual == 2) /* C was the residual, and may have been written already */
+            memcpy(c + row * d->ldc, d->residual + row * d->ldc, (size_t)g->n * sizeof *c);
+        gemm_run(g, d, k, pools[row % 2], row, 1, c);
+        if (memcmp(c + row * d->ldc, together + row * d->ldc, (size_t)g->n * sizeof *c))
+            check_fail("m=%d n=%d k=%d: row %d depends on its neighbours", (int)g->m, (int)g->n,
+                       (int)g->k, (int)row);
+    }
+}
+
 static void gemm_check(const vo_kernels *k, const gemm_case *g) {
     gemm_data d;
     if (!gemm_data_create(&d, g, k, pools[check_below(MAX_POOLS)])) return;
@@ -182,11 +198,7 @@ static void gemm_check(const vo_kernels *k, const gemm_case *g) {
             check_fail("m=%d n=%d k=%d differs with %d threads", (int)g->m, (int)g->n, (int)g->k,
                        thread_counts[i]);
     }
-    float *c = gemm_output(g, &d, 6);
-    for (int64_t row = 0; row < g->m; row++) gemm_run(g, &d, k, pools[row % 2], row, 1, c);
-    if (memcmp(c, first, (size_t)d.c_floats * sizeof *c))
-        check_fail("m=%d n=%d k=%d: a row depends on its neighbours", (int)g->m, (int)g->n,
-                   (int)g->k);
+    check_rows_alone(g, &d, k, first);
     vo_packed_destroy(&d.packed);
 }
 
@@ -461,8 +473,8 @@ static void full_case(const vo_kernels *k, int64_t batch, int64_t t, int64_t hea
 }
 
 static void full_shapes(const vo_kernels *k) {
-    static const int64_t lengths[] = {1, 5, 33, 168, 170, 350};
-    for (int i = 0; i < 6; i++) full_case(k, 1 + i % 2, lengths[i], 1 + i % 3, i == 2 ? 20 : 64);
+    static const int64_t lengths[] = {1, 5, 33, 168, 200}; /* the last has a part of a block */
+    for (int i = 0; i < 5; i++) full_case(k, 1 + i % 2, lengths[i], 1 + i % 3, i == 2 ? 20 : 64);
 }
 
 static void test_attend_full(void **state) {
