@@ -613,7 +613,22 @@ class Measuring(WithModel):
         figures = json.loads(out)
         self.assertGreater(figures["peak_gflops"], 0)
         self.assertTrue(0 < figures["encode_share_of_peak"] < 1.5)
-        self.assertEqual([s["rows"] for s in figures["decoder_steps"]], [1, 5, 16])
+        self.assertEqual([(s["rows"], s["windows"]) for s in figures["decoder_steps"]],
+                         [(1, 1), (5, 1), (4, 4), (8, 8), (16, 16)])
+        self.assertGreater(figures["read_gbs"], 0)
+
+    def test_every_arithmetic_and_chunking_hears_the_words(self):
+        for compute in ["auto", "f32", "bf16", "int8", "int4"]:
+            for chunking in [["sequential"], ["vad", "--batch-size", "3"]]:
+                words = ["--compute", compute, "--chunking", *chunking, CLIP]
+                status, out, err = self.transcribe("--quiet", *words)
+                self.assertEqual((status, err), (0, ""), words)
+                self.assertIn(SPEECH, " ".join(out.split()), words)
+        status, out, err = self.transcribe("--chunking", "vad", "--clip-timestamps", "1", CLIP)
+        self.assertNotEqual(status, 0)
+        self.assertIn("exclude each other", err)
+        for wrong in [["--compute", "f8"], ["--chunking", "none"], ["--batch-size", "0"]]:
+            self.assertEqual(self.transcribe(*wrong, CLIP)[0], 2)
 
     def test_eval_of_a_manifest(self):
         text = ("And so my fellow Americans ask not what your country can do for you, "
