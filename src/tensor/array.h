@@ -112,12 +112,12 @@ struct vo_array {
     vo_buffer *buffer; /* VO_OP_STATE */
 
     /* filled in by the plan */
-    int index;      /* position in recording order */
-    int uses;       /* how many ops read it */
+    int index;              /* position in recording order */
+    int uses;               /* how many ops read it */
     struct vo_chain *chain; /* the chain in which this runs, or NULL */
     bool local;             /* its memory is a block of the chain's, offset counts from there */
-    vo_array *base; /* whose memory this is (views and donated results); itself otherwise */
-    size_t offset;  /* views: elements from the base's first one; else bytes into the arena */
+    vo_array *base;         /* whose memory this is (views and donated results); itself otherwise */
+    size_t offset; /* views: elements from the base's first one; else bytes into the arena */
     size_t workspace, workspace_offset; /* scratch of this op: bytes, place in the arena */
     void *data;                         /* resolved address */
     void *prepared;                     /* weights: the backend's form for the op that uses it */

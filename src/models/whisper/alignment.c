@@ -44,7 +44,7 @@ static vo_status from_tensor(const vo_view *v, const vo_whisper_dims *d, int64_t
 static vo_status from_json(const json_t *list, const vo_whisper_dims *d, const char *path,
                            int64_t **heads, int *n, vo_error *err) {
     if (!json_is_array(list) || json_array_size(list) == 0) return VO_OK;
-    if (json_array_size(list) > (size_t)(d->n_text_layer * d->n_text_head))
+    if (json_array_size(list) > (size_t)d->n_text_layer * (size_t)d->n_text_head)
         return vo_fail(err, VO_ERR_FORMAT, "%s: more alignment_heads than heads", path);
     *n = (int)json_array_size(list);
     *heads = vo_alloc_array((size_t)*n * 2, sizeof **heads);

@@ -308,7 +308,7 @@ static vo_status write_all(exporter *e, vo_error *err) {
 static bool allocate(exporter *e) {
     int blocks = e->dims.n_audio_layer + e->dims.n_text_layer;
     e->tensors =
-        vo_alloc_array((size_t)(BIND_SINGLE_COUNT + MOST_PARTS * blocks), sizeof *e->tensors);
+        vo_alloc_array(BIND_SINGLE_COUNT + MOST_PARTS * (size_t)blocks, sizeof *e->tensors);
     e->raw = vo_alloc(CHUNK * sizeof *e->raw);
     e->rows = vo_alloc(CHUNK * sizeof *e->rows);
     e->scales = vo_alloc(CHUNK / 32 * sizeof *e->scales);
