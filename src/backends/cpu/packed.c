@@ -13,8 +13,8 @@
 #include "base/memory.h"
 #include "base/quantize.h"
 
-/* Steps of k that share a scale where the source has none. With 64 Whisper base gets three words in
- * a hundred more wrong, for a tenth of the bytes. */
+/* Steps of k that share a scale where the source has none. With 64 Whisper base gets two words in a
+ * hundred more wrong, for a tenth of the bytes. */
 enum { QUANTISED_GROUP = 32 };
 
 typedef struct pack_job {
