@@ -145,8 +145,9 @@ static json_t *describe(const entry *e) {
         json_decref(shape);
         return NULL;
     }
+    const json_int_t begin = (json_int_t)e->begin, bytes = (json_int_t)e->bytes;
     return json_pack("{s:s, s:o, s:[I, I]}", "dtype", type_names[e->dtype], "shape", shape,
-                     "data_offsets", (json_int_t)e->begin, (json_int_t)(e->begin + e->bytes));
+                     "data_offsets", begin, begin + bytes);
 }
 
 static int append(const char *data, size_t size, void *user) {
