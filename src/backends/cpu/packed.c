@@ -294,9 +294,10 @@ void vo_packed_row(const vo_packed *packed, int64_t i, float *out) {
             out[kk] = vo_bf16_to_f32(((const uint16_t *)panel)[(kk / 2 * nr + j) * 2 + kk % 2]);
         break;
     case VO_I8:
-        for (int64_t kk = 0; kk < packed->k; kk++)
-            out[kk] =
-                packed->scales[i] * (float)((const int8_t *)panel)[(kk / 4 * nr + j) * 4 + kk % 4];
+        for (int64_t kk = 0; kk < packed->k; kk++) {
+            const int64_t at = (kk / 4 * nr + j) * 4 + kk % 4;
+            out[kk] = packed->scales[i] * (float)((const int8_t *)panel)[at];
+        }
         break;
     case VO_AFFINE:
         affine_row(packed, i, out);
