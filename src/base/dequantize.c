@@ -227,25 +227,6 @@ static float load_scalar(vo_dtype dtype, const uint8_t *p) {
     }
 }
 
-/* vo_f16_to_f32 without branches, so that a compiler makes vectors of it: with the exponent moved,
- * one product by a power of two is exact, for denormals too; infinity and NaN get their exponent
- * back, NaN becomes quiet. Most weights in the world are halves, and this is what loading waits
- * for. */
-static void f16_rows(const uint8_t *p, int64_t n, float *y) {
-    for (int64_t i = 0; i < n; i++) {
-        union {
-            uint32_t u;
-            float f;
-        } v;
-        const uint32_t h = load_u16(p + 2 * i), magnitude = h & 0x7fff;
-        v.u = magnitude << 13;
-        v.f *= 0x1p112f;
-        v.u |= (magnitude >= 0x7c00 ? 0x7f800000u : 0u) | (magnitude > 0x7c00 ? 0x400000u : 0u);
-        v.u |= (h & 0x8000) << 16;
-        y[i] = v.f;
-    }
-}
-
 static void plain_rows(const vo_view *v, int64_t first, int64_t n, float *y) {
     size_t width = (size_t)vo_dtype_get_info(v->dtype)->block_bytes;
     const uint8_t *p = (const uint8_t *)v->data + (size_t)first * width;
@@ -254,7 +235,7 @@ static void plain_rows(const vo_view *v, int64_t first, int64_t n, float *y) {
         if (n > 0) memcpy(y, p, (size_t)n * sizeof *y);
         break;
     case VO_F16:
-        f16_rows(p, n, y);
+        for (int64_t i = 0; i < n; i++) y[i] = load_f16(p + 2 * i);
         break;
     case VO_BF16:
         for (int64_t i = 0; i < n; i++) y[i] = vo_bf16_to_f32(load_u16(p + 2 * i));

@@ -63,32 +63,9 @@ bool vo_dtype_bytes(vo_dtype dtype, const int64_t *shape, int rank, size_t *byte
            *bytes <= PTRDIFF_MAX; /* no object is larger */
 }
 
-static uint32_t bits_of(float f) {
-    uint32_t u;
-    memcpy(&u, &f, sizeof u);
-    return u;
-}
-
-static float float_of(uint32_t u) {
-    float f;
-    memcpy(&f, &u, sizeof f);
-    return f;
-}
-
-float vo_f16_to_f32(uint16_t h) {
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 0x1f, mantissa = h & 0x3ff;
-    if (exponent == 0) { /* zero or denormal: mantissa units of 2^-24, exact in f32 */
-        float magnitude = (float)mantissa * 0x1p-24f;
-        return float_of(sign | bits_of(magnitude));
-    }
-    if (exponent == 31) { /* a NaN becomes quiet, as processors do it */
-        return float_of(sign | 0x7f800000 | (mantissa != 0 ? 0x400000 | mantissa << 13 : 0));
-    }
-    return float_of(sign | (exponent + 112) << 23 | mantissa << 13);
-}
-
 uint16_t vo_f32_to_f16(float f) {
-    uint32_t u = bits_of(f), sign = u >> 16 & 0x8000;
+    const vo_float_bits v = {.f = f};
+    uint32_t u = v.u, sign = u >> 16 & 0x8000;
     u &= 0x7fffffff;
     if (u > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (u >> 13 & 0x3ff));
     if (u >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* from 65520 on: infinity */
@@ -100,10 +77,4 @@ uint16_t vo_f32_to_f16(float f) {
     }
     u += 0xfff + (u >> 13 & 1); /* a carry runs into the exponent, as it should */
     return (uint16_t)(sign | (u - 0x38000000) >> 13);
-}
-
-uint16_t vo_f32_to_bf16(float f) {
-    uint32_t u = bits_of(f);
-    if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | 0x40);
-    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }

@@ -74,16 +74,31 @@ int64_t vo_view_elements(const vo_view *view);
  * last dimension is no multiple of the block. Not for VO_AFFINE. */
 bool vo_dtype_bytes(vo_dtype dtype, const int64_t *shape, int rank, size_t *bytes);
 
-/* Half-precision conversions, exact where exact is possible, round to nearest even. */
-float vo_f16_to_f32(uint16_t h);
-uint16_t vo_f32_to_f16(float f);
-static inline float vo_bf16_to_f32(uint16_t h) {
-    union {
-        uint32_t u;
-        float f;
-    } v = {(uint32_t)h << 16};
+/* Half-precision conversions, exact where exact is possible, round to nearest even; a NaN becomes
+ * quiet. Those without branches become vectors in a loop: most weights are halves, and this is what
+ * loading waits for. */
+typedef union vo_float_bits {
+    uint32_t u;
+    float f;
+} vo_float_bits;
+
+static inline float vo_f16_to_f32(uint16_t h) {
+    const uint32_t magnitude = h & 0x7fff;
+    vo_float_bits v = {magnitude << 13};
+    v.f *= 0x1p112f; /* moves the exponent: exact, for denormals too */
+    v.u |= (magnitude >= 0x7c00 ? 0x7f800000u : 0u) | (magnitude > 0x7c00 ? 0x400000u : 0u);
+    v.u |= (uint32_t)(h & 0x8000) << 16;
     return v.f;
 }
-uint16_t vo_f32_to_bf16(float f);
+uint16_t vo_f32_to_f16(float f);
+static inline float vo_bf16_to_f32(uint16_t h) {
+    const vo_float_bits v = {(uint32_t)h << 16};
+    return v.f;
+}
+static inline uint16_t vo_f32_to_bf16(float f) {
+    const vo_float_bits v = {.f = f};
+    const uint32_t nearest = (v.u + 0x7fff + (v.u >> 16 & 1)) >> 16, nan = v.u >> 16 | 0x40;
+    return (uint16_t)((v.u & 0x7fffffff) > 0x7f800000 ? nan : nearest);
+}
 
 #endif

@@ -142,20 +142,24 @@ static void sync_folder_of(const char *path) {
     vo_free(dir);
 }
 
+char *vo_temp_name(const char *path) {
+    static atomic_uint serial;
+    return vo_format("%s.%ld.%u.tmp", path, (long)getpid(), atomic_fetch_add(&serial, 1u));
+}
+
 struct vo_output {
     int fd;
     char *path, *temp; /* temp: NULL when there is nothing to remove */
 };
 
 vo_status vo_output_create(const char *path, vo_output **output, vo_error *err) {
-    static atomic_uint serial;
     vo_status status = VO_OK;
     vo_output *o = vo_alloc(sizeof *o);
     *output = NULL;
     if (o == NULL) return vo_fail(err, VO_ERR_MEMORY, "out of memory while writing %s", path);
     o->fd = -1;
     o->path = vo_strdup(path);
-    char *temp = vo_format("%s.%ld.%u.tmp", path, (long)getpid(), atomic_fetch_add(&serial, 1u));
+    char *temp = vo_temp_name(path);
     if (o->path == NULL || temp == NULL) {
         status = vo_fail(err, VO_ERR_MEMORY, "out of memory while writing %s", path);
         goto fail;

@@ -24,6 +24,8 @@ void vo_map_close(vo_map *map); /* zeroes it; a zeroed map is allowed */
  * for pipes and /proc, too. */
 vo_status vo_file_read(const char *path, size_t limit, char **data, size_t *size, vo_error *err);
 
+/* A name beside path that no other process or call takes; vo_free. NULL when memory is short. */
+char *vo_temp_name(const char *path);
 /* Writes to a temporary name beside `path`, flushes, renames: readers see all or nothing. */
 vo_status vo_file_write_atomic(const char *path, const void *data, size_t size, vo_error *err);
 

@@ -14,7 +14,6 @@
 #include "text/tokenizer.h"
 
 #include <string.h>
-#include <unistd.h>
 
 /* What a conversion writes; nothing else is ever replaced. */
 static const char weights_name[] = "weights.safetensors", config_name[] = "config.json",
@@ -230,7 +229,7 @@ vo_status vo_convert(const vo_log *log, const char *path, const char *folder,
     vo_status status = read_params(params, &p, err);
     if (status != VO_OK) return status;
     char *target = without_slashes(folder);
-    char *made = target ? vo_format("%s.%ld.tmp", target, (long)getpid()) : NULL;
+    char *made = target ? vo_temp_name(target) : NULL;
     place where = {.folder = target, .overwrite = params->overwrite};
     if (!made)
         status = vo_fail(err, VO_ERR_MEMORY, "no memory to convert %s", path);

@@ -55,14 +55,8 @@ static void pack_f32(const vo_packed *packed, const float *rows, int count, floa
     }
 }
 
-/* vo_f32_to_bf16 without branches, for vectors. */
 static void narrow_bf16(const float *row, int64_t k, uint16_t *to) {
-    for (int64_t i = 0; i < k; i++) {
-        uint32_t u;
-        memcpy(&u, &row[i], sizeof u);
-        const uint32_t nearest = (u + 0x7fff + (u >> 16 & 1)) >> 16, nan = u >> 16 | 0x40;
-        to[i] = (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? nan : nearest);
-    }
+    for (int64_t i = 0; i < k; i++) to[i] = vo_f32_to_bf16(row[i]);
 }
 
 static int32_t sum_of(const int8_t *q, int64_t k) {
