@@ -66,12 +66,7 @@ VO_INLINE void tile(const int M, int64_t k, const uint8_t *a, const int8_t *b, i
 
 static void gemm(int64_t k, const uint8_t *a, const int8_t *b, int32_t *c, int m, int accumulate) {
     switch (m) {
-        TILE_CASE(1)
-        TILE_CASE(2)
-        TILE_CASE(3)
-        TILE_CASE(4)
-        TILE_CASE(5)
-        TILE_CASE(6)
+        VO_CASES_6(TILE_CASE)
     default:
         break;
     }

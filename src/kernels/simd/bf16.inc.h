@@ -7,9 +7,7 @@
  */
 #include <string.h>
 
-static inline vf load_most(const float *x, int64_t n) {
-    return n >= VF_LANES ? v_load(x) : n > 0 ? v_load_n(x, (int)n) : v_set(0.0f);
-}
+#include "kernels/simd/load.inc.h"
 
 static inline void bf16_pack(int mr, int64_t k, int m, const float *a, int64_t lda,
                              uint16_t *packed) {

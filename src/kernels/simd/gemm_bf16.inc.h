@@ -73,20 +73,7 @@ VO_INLINE void tile(const int M, int64_t k, const uint16_t *a, const uint16_t *b
 void VO_FN(gemm_bf16)(int64_t k, const uint16_t *a, const uint16_t *b, float *c, int m,
                       int accumulate) {
     switch (m) {
-        TILE_CASE(1)
-        TILE_CASE(2)
-        TILE_CASE(3)
-        TILE_CASE(4)
-        TILE_CASE(5)
-        TILE_CASE(6)
-        TILE_CASE(7)
-        TILE_CASE(8)
-        TILE_CASE(9)
-        TILE_CASE(10)
-        TILE_CASE(11)
-        TILE_CASE(12)
-        TILE_CASE(13)
-        TILE_CASE(14)
+        VO_CASES_14(TILE_CASE)
     default:
         break;
     }

@@ -7,6 +7,8 @@
  */
 #include <string.h>
 
+#include "kernels/simd/bytes.inc.h"
+
 enum { ROW_BLOCK = 1024 };
 
 static inline int64_t row_block_end(int64_t start, int64_t n) {
@@ -139,23 +141,10 @@ void VO_FN(epilogue)(int64_t rows, int64_t n, const float *c, int64_t ldc, const
 }
 
 void VO_FN(f32_to_s8)(int64_t n, const float *x, int8_t *y, float *scale) {
-    enum { MAX = 127, WIDE = 4 * VF_LANES };
-    vf most = v_set(0.0f), q[4];
-    for (int64_t i = 0; i < n; i += VF_LANES)
-        most = v_max_bits(most,
-                          v_abs(n - i < VF_LANES ? v_load_n(x + i, (int)(n - i)) : v_load(x + i)));
-    const float largest = v_hmax_bits(most);
-    const bool tiny = largest < VO_INT8_TINY;
-    const vf inverse = v_set(tiny ? 0.0f : (float)MAX / largest);
-    *scale = tiny ? 0.0f : largest / (float)MAX;
-    for (int64_t i = 0; i < n; i += WIDE) {
-        uint8_t bytes[WIDE];
-        for (int j = 0; j < 4; j++) {
-            const int64_t at = i + j * VF_LANES, rest = n - at;
-            q[j] = rest >= VF_LANES ? v_load(x + at) : v_load_n(x + at, rest > 0 ? (int)rest : 0);
-            q[j] = v_mul(q[j], inverse);
-        }
-        v_store_bytes(bytes, q, 0);
-        memcpy(y + i, bytes, n - i < WIDE ? (size_t)(n - i) : (size_t)WIDE);
+    const vf factor = v_set(inverse_scale(largest_of(n, x), 127, scale));
+    for (int64_t i = 0; i < n; i += BYTES_FLOATS) {
+        uint8_t bytes[BYTES_FLOATS];
+        store_bytes(x + i, n - i, factor, 0, bytes);
+        memcpy(y + i, bytes, n - i < BYTES_FLOATS ? (size_t)(n - i) : (size_t)BYTES_FLOATS);
     }
 }

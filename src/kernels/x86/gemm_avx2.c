@@ -49,12 +49,7 @@ VO_INLINE void tile(const int M, const bool half, int64_t k, const float *a, con
 VO_INLINE void whole(const bool half, int64_t k, const float *a, const void *b, float *c,
                      int64_t ldc, int m, int accumulate) {
     switch (m) {
-        TILE_CASE(1)
-        TILE_CASE(2)
-        TILE_CASE(3)
-        TILE_CASE(4)
-        TILE_CASE(5)
-        TILE_CASE(6)
+        VO_CASES_6(TILE_CASE)
     default:
         break;
     }

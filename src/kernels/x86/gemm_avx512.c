@@ -54,20 +54,7 @@ VO_INLINE void tile(const int M, const bool half, int64_t k, const float *a, con
 VO_INLINE void gemm(const bool half, int64_t k, const float *a, const void *b, float *c,
                     int64_t ldc, int m, int n, int accumulate) {
     switch (m) {
-        TILE_CASE(1)
-        TILE_CASE(2)
-        TILE_CASE(3)
-        TILE_CASE(4)
-        TILE_CASE(5)
-        TILE_CASE(6)
-        TILE_CASE(7)
-        TILE_CASE(8)
-        TILE_CASE(9)
-        TILE_CASE(10)
-        TILE_CASE(11)
-        TILE_CASE(12)
-        TILE_CASE(13)
-        TILE_CASE(14)
+        VO_CASES_14(TILE_CASE)
     default:
         break;
     }

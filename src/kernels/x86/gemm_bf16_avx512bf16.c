@@ -3,17 +3,8 @@
  * GEMM in bf16 for AVX512_BF16: vdpbf16ps multiplies a pair of A with sixteen pairs of B and adds
  * both products to sixteen floats. A tile of 14x32 stays in registers for the whole of k.
  */
-#if !defined(__AVX512BF16__)
-#error "this file must be built with the flags of AVX512_BF16"
-#endif
-
-#include "kernels/x86/vec_avx512.h"
+#include "kernels/x86/vec_avx512bf16.h"
 #include "kernels/x86/x86.h"
-
-/* vcvtneps2bf16 takes denormals for zeros, as the products do. */
-static inline void store_bf16(uint16_t *p, vf x) {
-    _mm256_storeu_si256((__m256i *)(void *)p, (__m256i)_mm512_cvtneps_pbh(x));
-}
 
 #include "kernels/simd/bf16.inc.h"
 #include "kernels/unroll.h"
@@ -61,20 +52,7 @@ VO_INLINE void tile(const int M, int64_t k, const uint16_t *a, const uint16_t *b
 void vo_avx512bf16_gemm_bf16(int64_t k, const uint16_t *a, const uint16_t *b, float *c, int m,
                              int accumulate) {
     switch (m) {
-        TILE_CASE(1)
-        TILE_CASE(2)
-        TILE_CASE(3)
-        TILE_CASE(4)
-        TILE_CASE(5)
-        TILE_CASE(6)
-        TILE_CASE(7)
-        TILE_CASE(8)
-        TILE_CASE(9)
-        TILE_CASE(10)
-        TILE_CASE(11)
-        TILE_CASE(12)
-        TILE_CASE(13)
-        TILE_CASE(14)
+        VO_CASES_14(TILE_CASE)
     default:
         break;
     }
