@@ -42,8 +42,8 @@ typedef struct vo_lane {
 struct vocis_session {
     vocis_model *model;
     vo_whisper_state *state;
-    vo_lane *lanes; /* [max_windows] */
-    vo_whisper_feed *feeds;
+    vo_lane *lanes;         /* [max_windows] */
+    vo_whisper_feed *feeds; /* [max_sequences * max_windows], of one step */
     int max_sequences, max_windows;
 };
 

@@ -35,7 +35,6 @@ typedef struct job {
     vocis_result **waiting; /* [n_tracks] of tracks that are not the first unfinished one */
     int *lane_track;        /* [max_windows] index of the track in a lane, or -1 */
     int *lane_first;        /* [max_windows] its first feed in this step, or -1 */
-    vo_whisper_feed *feeds; /* [rows] */
     float *const *logits;   /* of this step */
     vo_error *err;
 } job;
@@ -114,8 +113,7 @@ static vo_status cut(job *j) {
     j->waiting = vo_alloc_array(n, sizeof *j->waiting);
     j->lane_track = vo_alloc_array(lanes, sizeof *j->lane_track);
     j->lane_first = vo_alloc_array(lanes, sizeof *j->lane_first);
-    j->feeds = vo_alloc_array(lanes * (size_t)s->max_sequences, sizeof *j->feeds);
-    if (!j->tracks || !j->waiting || !j->lane_track || !j->lane_first || !j->feeds)
+    if (!j->tracks || !j->waiting || !j->lane_track || !j->lane_first)
         return vo_fail(j->err, VO_ERR_MEMORY, "no memory for %d stretches of audio", j->n_tracks);
     for (size_t i = 0; i < lanes; i++) j->lane_track[i] = -1;
     return VO_OK;
@@ -201,7 +199,7 @@ static vo_status gather_lane(job *j, int lane, int *n) {
         if (status != VO_OK) return status;
         if (count > 0) {
             j->lane_first[lane] = *n;
-            *n += vo_lane_feeds(t->lane, inputs, count, j->feeds + *n);
+            *n += vo_lane_feeds(t->lane, inputs, count, t->lane->session->feeds + *n);
             return VO_OK;
         }
         j->lane_track[lane] = -1;
@@ -232,7 +230,7 @@ static vo_status run(job *j) {
         return VO_OK;
     }
     double begin = vo_clock_seconds();
-    status = vo_whisper_step(s->state, j->feeds, n, &j->logits, j->err);
+    status = vo_whisper_step(s->state, s->feeds, n, &j->logits, j->err);
     if (status == VO_OK) vo_pool_run(s->model->engine->pool, s->max_windows, take_lane, j);
     j->result->timings.decode += vo_clock_seconds() - begin;
     return status;
@@ -342,7 +340,6 @@ static void end(job *j) {
     vo_free(j->waiting);
     vo_free(j->lane_track);
     vo_free(j->lane_first);
-    vo_free(j->feeds);
     vo_free(j->chunks);
     vo_free(j->clips);
     vo_tokens_free(&j->plan.initial);

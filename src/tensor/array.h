@@ -128,5 +128,9 @@ struct vo_array {
 int64_t vo_array_columns(const vo_array *array);
 /* Active rows under run-time parameters. */
 int64_t vo_array_rows(const vo_array *array, const int64_t params[VO_PARAM_COUNT]);
+/* The array whose rows an op works on: its own, but a store into a cache has those it stores. */
+const vo_array *vo_array_worked_rows(const vo_array *node);
+/* The array that owns the memory behind a; known once a plan has shared memory. */
+vo_array *vo_array_root(const vo_array *a);
 
 #endif

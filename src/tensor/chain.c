@@ -18,9 +18,10 @@ static bool is_shared(const vo_array *a) {
     return a->op == VO_OP_WEIGHT || a->op == VO_OP_STATE;
 }
 
-/* What says how many rows a step has: a store has those of what it stores. */
-static const vo_array *rows_of(const vo_array *node) {
-    return node->op == VO_OP_kv_store ? node->in[1] : node;
+/* Memory in which something is written or read outside the chain of `user` is not local to it. */
+static void mark_use(const vo_array *a, const vo_array *user) {
+    vo_array *root = vo_array_root(a);
+    if (root->chain != user->chain) root->local = false;
 }
 
 static bool same_rows(const vo_array *a, const vo_array *b) {
@@ -45,11 +46,11 @@ static bool treats_rows_alone(const vo_array *node) {
     default:
         return false;
     }
-    const vo_array *rows = rows_of(node);
+    const vo_array *rows = vo_array_worked_rows(node);
     if (rows->shape[0] < MIN_ROWS) return false;
     for (int i = 0; i < node->n_in; i++) {
         vo_array *in = node->in[i];
-        if (!in || is_shared(in) || is_shared(vo_root(in))) continue;
+        if (!in || is_shared(in) || is_shared(vo_array_root(in))) continue;
         if (!same_rows(in, rows)) return false;
     }
     return true;
@@ -68,7 +69,6 @@ static void add_chain(vo_plan *plan, int first, int end) {
     plan->n_chains++;
 }
 
-/* Memory in which something is written or read outside one chain is not local to it. */
 static void mark_locals(vo_plan *plan, vo_array *const *outputs, int n_outputs) {
     for (int i = 0; i < plan->n_steps; i++) {
         vo_array *a = plan->steps[i];
@@ -76,20 +76,21 @@ static void mark_locals(vo_plan *plan, vo_array *const *outputs, int n_outputs) 
     }
     for (int i = 0; i < plan->n_steps; i++) {
         vo_array *a = plan->steps[i];
-        if (vo_root(a)->chain != a->chain) vo_root(a)->local = false;
+        mark_use(a, a);
         for (int k = 0; k < a->n_in; k++)
-            if (a->in[k] && vo_root(a->in[k])->chain != a->chain) vo_root(a->in[k])->local = false;
+            if (a->in[k]) mark_use(a->in[k], a);
     }
-    for (int i = 0; i < n_outputs; i++) vo_root(outputs[i])->local = false;
+    for (int i = 0; i < n_outputs; i++) vo_array_root(outputs[i])->local = false;
 }
 
 void vo_find_chains(vo_plan *plan, vo_array *const *outputs, int n_outputs) {
     for (int i = 0; i < plan->n_steps;) {
         int end = i;
-        while (plan->steps[i]->op != VO_OP_kv_store && end < plan->n_steps &&
-               treats_rows_alone(plan->steps[end]) &&
-               plan->steps[end]->stream == plan->steps[i]->stream &&
-               same_rows(rows_of(plan->steps[end]), rows_of(plan->steps[i])))
+        while (
+            plan->steps[i]->op != VO_OP_kv_store && end < plan->n_steps &&
+            treats_rows_alone(plan->steps[end]) &&
+            plan->steps[end]->stream == plan->steps[i]->stream &&
+            same_rows(vo_array_worked_rows(plan->steps[end]), vo_array_worked_rows(plan->steps[i])))
             end++;
         if (end > i) add_chain(plan, i, end);
         i = end > i ? end : i + 1;
@@ -97,27 +98,20 @@ void vo_find_chains(vo_plan *plan, vo_array *const *outputs, int n_outputs) {
     mark_locals(plan, outputs, n_outputs);
 }
 
+static void extend_life(const vo_array *a, int end, int *last) {
+    const vo_array *root = vo_array_root(a);
+    if (!root->local && last[root->index] < end) last[root->index] = end;
+}
+
 void vo_extend_lives(const vo_plan *plan, int *last) {
     for (int i = 0; i < plan->n_steps; i++) {
-        vo_array *a = plan->steps[i];
+        const vo_array *a = plan->steps[i];
         if (!a->chain) continue;
         const int end = a->chain->nodes[a->chain->n - 1]->index;
-        if (!vo_root(a)->local && last[vo_root(a)->index] < end) last[vo_root(a)->index] = end;
+        extend_life(a, end, last);
         for (int k = 0; k < a->n_in; k++)
-            if (a->in[k] && !vo_root(a->in[k])->local && last[vo_root(a->in[k])->index] < end)
-                last[vo_root(a->in[k])->index] = end;
+            if (a->in[k]) extend_life(a->in[k], end, last);
     }
-}
-
-static bool round_up(size_t *bytes) {
-    return vo_add_size(*bytes, VO_ALIGN - 1, bytes) &&
-           ((*bytes = *bytes / VO_ALIGN * VO_ALIGN), true);
-}
-
-static bool block_bytes(const vo_array *a, int64_t rows, size_t *bytes) {
-    *bytes = (size_t)rows;
-    return vo_mul_size(*bytes, (size_t)a->row_stride, bytes) && vo_mul_size(*bytes, 4, bytes) &&
-           round_up(bytes);
 }
 
 vo_status vo_place_chains(vo_plan *plan, const int *last, vo_error *err) {
@@ -132,13 +126,13 @@ vo_status vo_place_chains(vo_plan *plan, const int *last, vo_error *err) {
             if (a->workspace > workspace) workspace = a->workspace;
             if (!a->local) continue;
             blocks[n] = (vo_block){.begin = a->index, .end = last[a->index], .offset = &a->offset};
-            if (!block_bytes(a, chain->block, &blocks[n++].bytes))
+            if (!vo_block_bytes(a, chain->block, &blocks[n++].bytes))
                 status = vo_fail(err, VO_ERR_LIMIT, "an intermediate result is too large");
         }
         if (status == VO_OK) status = vo_place_blocks(blocks, n, &chain->workspace, err);
         chain->bytes = chain->workspace;
         if (status == VO_OK &&
-            (!round_up(&workspace) || !vo_add_size(chain->bytes, workspace, &chain->bytes)))
+            (!vo_round_up(&workspace) || !vo_add_size(chain->bytes, workspace, &chain->bytes)))
             status = vo_fail(err, VO_ERR_LIMIT, "a chain of ops needs too much memory");
     }
     vo_free(blocks);

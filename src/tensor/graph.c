@@ -53,6 +53,15 @@ int64_t vo_array_rows(const vo_array *array, const int64_t params[VO_PARAM_COUNT
     return params[array->rows_param] * array->rows_unit;
 }
 
+const vo_array *vo_array_worked_rows(const vo_array *node) {
+    return node->op == VO_OP_kv_store ? node->in[1] : node;
+}
+
+vo_array *vo_array_root(const vo_array *a) {
+    while (a->base != a) a = a->base;
+    return a->base;
+}
+
 vo_graph *vo_graph_create(vo_error *err) {
     vo_graph *graph = vo_alloc(sizeof *graph);
     vo_arena *arena = graph ? vo_arena_create(16384) : NULL;

@@ -25,23 +25,18 @@ static bool is_dead(const vo_array *a) {
     return a->op == VO_OP_VIEW && a->n_in == 0;
 }
 
-vo_array *vo_root(vo_array *a) {
-    while (a->base != a) a = a->base;
-    return a;
-}
-
 /* Life time of each root: the last index at which anything in its memory is read. */
 static void find_last_uses(vo_graph *graph, int *last, vo_array *const *outputs, int n_outputs) {
     size_t n = vo_graph_count(graph);
     for (size_t i = 0; i < n; i++) last[i] = -1;
     for (vo_array *a = vo_graph_first(graph); a; a = a->next) {
         if (is_dead(a)) continue;
-        if (last[vo_root(a)->index] < a->index) last[vo_root(a)->index] = a->index;
+        if (last[vo_array_root(a)->index] < a->index) last[vo_array_root(a)->index] = a->index;
         for (int i = 0; i < a->n_in; i++)
-            if (a->in[i] && last[vo_root(a->in[i])->index] < a->index)
-                last[vo_root(a->in[i])->index] = a->index;
+            if (a->in[i] && last[vo_array_root(a->in[i])->index] < a->index)
+                last[vo_array_root(a->in[i])->index] = a->index;
     }
-    for (int i = 0; i < n_outputs; i++) last[vo_root(outputs[i])->index] = (int)n;
+    for (int i = 0; i < n_outputs; i++) last[vo_array_root(outputs[i])->index] = (int)n;
 }
 
 /* Views share their input's memory; an op may write over an input that dies with it. */
@@ -55,7 +50,7 @@ static void share_memory(vo_graph *graph, int *last, vo_array *const *outputs, i
     for (vo_array *a = vo_graph_first(graph); a; a = a->next) {
         int d = is_leaf(a) || a->base != a ? -1 : vo_op_donor(a->op);
         if (d < 0 || d >= a->n_in || !a->in[d]) continue;
-        vo_array *donor = a->in[d], *owner = vo_root(donor);
+        vo_array *donor = a->in[d], *owner = vo_array_root(donor);
         bool whole = !is_leaf(owner) && donor->row_stride == a->row_stride && donor->offset == 0 &&
                      owner->shape[0] == a->shape[0] &&
                      vo_array_columns(owner) == vo_array_columns(a) && donor->op != VO_OP_VIEW;
@@ -63,23 +58,12 @@ static void share_memory(vo_graph *graph, int *last, vo_array *const *outputs, i
         /* The other operands must not live in that memory. */
         bool clash = false;
         for (int i = 0; i < a->n_in; i++)
-            if (i != d && a->in[i] && vo_root(a->in[i]) == owner) clash = true;
+            if (i != d && a->in[i] && vo_array_root(a->in[i]) == owner) clash = true;
         if (clash) continue;
         int end = last[a->index];
         a->base = donor;
         if (last[owner->index] < end) last[owner->index] = end;
     }
-}
-
-static bool round_up(size_t *bytes) {
-    return vo_add_size(*bytes, VO_ALIGN - 1, bytes) &&
-           ((*bytes = *bytes / VO_ALIGN * VO_ALIGN), true);
-}
-
-static bool array_bytes(const vo_array *a, size_t *bytes) {
-    *bytes = (size_t)a->shape[0];
-    return vo_mul_size(*bytes, (size_t)a->row_stride, bytes) && vo_mul_size(*bytes, 4, bytes) &&
-           round_up(bytes);
 }
 
 /* Blocks for everything that needs memory: results, inputs (written before the run, so in use
@@ -97,7 +81,7 @@ static vo_status collect_blocks(vo_plan *plan, const int *last, vo_block *blocks
                             .begin = a->index,
                             .end = a->index,
                             .offset = &a->workspace_offset};
-        if ((owns && !array_bytes(a, &block.bytes)) || !round_up(&scratch.bytes))
+        if ((owns && !vo_block_bytes(a, a->shape[0], &block.bytes)) || !vo_round_up(&scratch.bytes))
             return vo_fail(err, VO_ERR_LIMIT, "%s: an intermediate result is too large",
                            vo_op_name(a->op));
         if (a->op == VO_OP_INPUT) block.begin = -1, block.end = INT_MAX;
@@ -135,7 +119,7 @@ static vo_status place(vo_plan *plan, const int *last, vo_error *err) {
 
 static void resolve(vo_plan *plan) {
     for (vo_array *a = vo_graph_first(plan->graph); a; a = a->next) {
-        if (is_dead(a) || a->op == VO_OP_WEIGHT || vo_root(a)->local) continue;
+        if (is_dead(a) || a->op == VO_OP_WEIGHT || vo_array_root(a)->local) continue;
         if (a->op == VO_OP_STATE)
             a->data = vo_buffer_data(a->buffer);
         else if (a->op == VO_OP_VIEW)

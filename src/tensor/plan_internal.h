@@ -5,6 +5,7 @@
 #ifndef VO_TENSOR_PLAN_INTERNAL_H
 #define VO_TENSOR_PLAN_INTERNAL_H
 
+#include "base/memory.h"
 #include "tensor/plan.h"
 
 struct vo_plan {
@@ -20,8 +21,18 @@ struct vo_plan {
     vo_plan_stats stats;
 };
 
-/* The array that owns the memory behind a. */
-vo_array *vo_root(vo_array *a);
+/* Bytes to the next multiple of VO_ALIGN; false on overflow. */
+static inline bool vo_round_up(size_t *bytes) {
+    if (!vo_add_size(*bytes, VO_ALIGN - 1, bytes)) return false;
+    *bytes = *bytes / VO_ALIGN * VO_ALIGN;
+    return true;
+}
+/* Bytes of `rows` rows of an intermediate result, whose elements have four. */
+static inline bool vo_block_bytes(const vo_array *a, int64_t rows, size_t *bytes) {
+    return vo_mul_size((size_t)rows, (size_t)a->row_stride, bytes) &&
+           vo_mul_size(*bytes, 4, bytes) && vo_round_up(bytes);
+}
+
 /* chain.c: finds the chains among the steps and marks their nodes and local arrays. */
 void vo_find_chains(vo_plan *plan, vo_array *const *outputs, int n_outputs);
 /* Nothing that a chain touches may give its memory away before the chain ends. */

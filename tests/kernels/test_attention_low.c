@@ -12,39 +12,18 @@
 #include <string.h>
 
 #include "backends/cpu/attention.h"
-#include "kernels/support_check.h"
+#include "kernels/support_drivers.h"
 
-enum { MAX_POOLS = 3, MAX_T = 350 };
-static const int thread_counts[MAX_POOLS] = {1, 2, 5};
-static vo_pool *pools[MAX_POOLS];
-static check_level levels[8];
-static int n_levels;
-
-static int set_up(void **state) {
-    (void)state;
-    vo_error err = {0};
-    check_seed(20240608);
-    n_levels = check_levels(NULL, levels, &err);
-    if (n_levels < 1 || !check_slots_open()) return -1;
-    for (int i = 0; i < MAX_POOLS; i++)
-        if (!(pools[i] = vo_pool_create(thread_counts[i], &err))) return -1;
-    check_catch_crashes();
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    for (int i = 0; i < MAX_POOLS; i++) vo_pool_destroy(pools[i]);
-    return 0;
-}
+enum { MAX_T = 350 };
 
 /* q, k and v side by side in rows of `job.ldq`; out in slot `slot` */
 static float *run(const vo_kernels *k, vo_attend_full job, bool low, int pool, int slot) {
     const int64_t rows = job.batch * job.t, width = job.heads * job.hd;
     job.low = low;
     job.out = check_floats(slot, (rows - 1) * job.ldo + width);
-    size_t bytes = vo_attend_full_workspace(k, thread_counts[pool], job.t, job.heads, job.hd);
-    vo_attend_full_run(&job, k, pools[pool], check_floats(7, (int64_t)((bytes + 3) / 4)));
+    size_t bytes =
+        vo_attend_full_workspace(k, vo_pool_threads(drivers_pools[pool]), job.t, job.heads, job.hd);
+    vo_attend_full_run(&job, k, drivers_pools[pool], drivers_workspace(bytes));
     if (!check_slots_intact() || !check_gaps_intact(job.out, rows, width, job.ldo))
         check_fail("wrote outside its rows");
     return job.out;
@@ -89,9 +68,9 @@ static void full_case(const vo_kernels *k, int64_t batch, int64_t t, int64_t hea
     const bool used = k->attn_bf16 && hd == VO_ATTEND_BF16_HD;
     if (used == !memcmp(low, exact, bytes))
         check_fail("t=%d hd=%d: bf16 was%s used", (int)t, (int)hd, used ? " not" : "");
-    for (int i = 1; i < MAX_POOLS; i++)
+    for (int i = 1; i < DRIVERS_POOLS; i++)
         if (memcmp(low, run(k, job, true, i, 3), bytes))
-            check_fail("t=%d differs with %d threads", (int)t, thread_counts[i]);
+            check_fail("t=%d differs with %d threads", (int)t, vo_pool_threads(drivers_pools[i]));
     double error = 0, size = 0;
     for (int64_t row = 0; row < rows; row += 1 + row % 7)
         for (int64_t c = 0; c < width; c += 1 + c % 5) {
@@ -110,21 +89,19 @@ static void full_case(const vo_kernels *k, int64_t batch, int64_t t, int64_t hea
         check_fail("t=%d: an item depends on its neighbours", (int)t);
 }
 
+static void full_shapes(const vo_kernels *k) {
+    static const int64_t lengths[] = {1, 33, 64, 170, MAX_T};
+    for (int j = 0; j < 5; j++) full_case(k, 1 + j % 2, lengths[j], 1 + j % 3, 64);
+    full_case(k, 2, 70, 2, 20);
+}
+
 static void test_attend_full_bf16(void **state) {
     (void)state;
-    static const int64_t lengths[] = {1, 33, 64, 170, MAX_T};
-    check.failures = 0;
-    check.kernel = "vo_attend_full_run";
-    for (int i = 0; i < n_levels; i++) {
-        check.level = levels[i].name;
-        for (int j = 0; j < 5; j++)
-            full_case(&levels[i].kernels, 1 + j % 2, lengths[j], 1 + j % 3, 64);
-        full_case(&levels[i].kernels, 2, 70, 2, 20);
-    }
-    assert_int_equal(check.failures, 0);
+    drivers_at_all_levels("vo_attend_full_run", full_shapes);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_attend_full_bf16)};
-    return cmocka_run_group_tests_name("kernels: attention in bf16", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("kernels: attention in bf16", tests, drivers_set_up,
+                                       drivers_tear_down);
 }

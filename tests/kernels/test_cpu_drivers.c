@@ -16,48 +16,9 @@
 #include "backends/cpu/matmul.h"
 #include "base/dequantize.h"
 #include "base/memory.h"
-#include "kernels/support_check.h"
+#include "kernels/support_drivers.h"
 
 #define EPS 0x1p-24
-
-enum { MAX_POOLS = 4 };
-static const int thread_counts[MAX_POOLS] = {1, 2, 3, 7};
-static vo_pool *pools[MAX_POOLS];
-static check_level levels[8];
-static int n_levels;
-
-static int set_up(void **state) {
-    (void)state;
-    vo_error err = {0};
-    check_seed(20240607);
-    n_levels = check_levels(NULL, levels, &err);
-    if (n_levels < 1 || !check_slots_open()) return -1;
-    for (int i = 0; i < MAX_POOLS; i++)
-        if (!(pools[i] = vo_pool_create(thread_counts[i], &err))) return -1;
-    check_catch_crashes();
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    for (int i = 0; i < MAX_POOLS; i++) vo_pool_destroy(pools[i]);
-    return 0;
-}
-
-/* Runs one case at every level; cmocka hears of failures here, once. */
-static void at_all_levels(const char *name, void (*run)(const vo_kernels *kernels)) {
-    check.failures = 0;
-    check.kernel = name;
-    for (int i = 0; i < n_levels; i++) {
-        check.level = levels[i].name;
-        run(&levels[i].kernels);
-    }
-    assert_int_equal(check.failures, 0);
-}
-
-static void *workspace_of(size_t bytes) {
-    return check_floats(7, (int64_t)((bytes + 3) / 4));
-}
 
 /* ---- products --------------------------------------------------------------------------- */
 
@@ -134,7 +95,7 @@ static void gemm_run(const gemm_case *g, const gemm_data *d, const vo_kernels *k
                          .ldr = d->ldc,
                          .c = c + row0 * d->ldc,
                          .ldc = d->ldc};
-    void *workspace = workspace_of(vo_gemm_workspace(k, vo_pool_threads(pool), m, &d->packed));
+    void *workspace = drivers_workspace(vo_gemm_workspace(k, vo_pool_threads(pool), m, &d->packed));
     vo_gemm_run(&job, k, pool, workspace);
     if (!check_slots_intact()) check_fail("wrote before the start of an array");
 }
@@ -178,7 +139,7 @@ static void check_rows_alone(const gemm_case *g, const gemm_data *d, const vo_ke
         const int64_t row = g->m <= MOST ? i : i == 0 ? g->m - 1 : check_below((int)g->m - 1);
         if (g->residual == 2) /* C was the residual, and may have been written already */
             memcpy(c + row * d->ldc, d->residual + row * d->ldc, (size_t)g->n * sizeof *c);
-        gemm_run(g, d, k, pools[row % 2], row, 1, c);
+        gemm_run(g, d, k, drivers_pools[row % 2], row, 1, c);
         if (memcmp(c + row * d->ldc, together + row * d->ldc, (size_t)g->n * sizeof *c))
             check_fail("m=%d n=%d k=%d: row %d depends on its neighbours", (int)g->m, (int)g->n,
                        (int)g->k, (int)row);
@@ -187,16 +148,16 @@ static void check_rows_alone(const gemm_case *g, const gemm_data *d, const vo_ke
 
 static void gemm_check(const vo_kernels *k, const gemm_case *g) {
     gemm_data d;
-    if (!gemm_data_create(&d, g, k, pools[check_below(MAX_POOLS)])) return;
+    if (!gemm_data_create(&d, g, k, drivers_pools[check_below(DRIVERS_POOLS)])) return;
     float *first = gemm_output(g, &d, 5);
-    gemm_run(g, &d, k, pools[0], 0, g->m, first);
+    gemm_run(g, &d, k, drivers_pools[0], 0, g->m, first);
     gemm_compare(g, &d, first);
-    for (int i = 1; i < MAX_POOLS; i++) {
+    for (int i = 1; i < DRIVERS_POOLS; i++) {
         float *c = gemm_output(g, &d, 6);
-        gemm_run(g, &d, k, pools[i], 0, g->m, c);
+        gemm_run(g, &d, k, drivers_pools[i], 0, g->m, c);
         if (memcmp(c, first, (size_t)d.c_floats * sizeof *c))
             check_fail("m=%d n=%d k=%d differs with %d threads", (int)g->m, (int)g->n, (int)g->k,
-                       thread_counts[i]);
+                       vo_pool_threads(drivers_pools[i]));
     }
     check_rows_alone(g, &d, k, first);
     vo_packed_destroy(&d.packed);
@@ -231,14 +192,14 @@ static void gemm_shapes(const vo_kernels *k) {
 
 static void test_gemm(void **state) {
     (void)state;
-    at_all_levels("vo_gemm_run", gemm_shapes);
+    drivers_at_all_levels("vo_gemm_run", gemm_shapes);
 }
 
 static void packed_rows(const vo_kernels *k) {
     for (int half = 0; half < 2; half++) {
         const gemm_case g = {.m = 1, .n = 77, .k = 45, .lda = 45, .type = half ? VO_F16 : VO_F32};
         gemm_data d;
-        if (!gemm_data_create(&d, &g, k, pools[1])) return;
+        if (!gemm_data_create(&d, &g, k, drivers_pools[1])) return;
         float *row = check_floats(5, g.k);
         for (int64_t i = 0; i < g.n; i++) {
             vo_packed_row(&d.packed, i, row);
@@ -251,7 +212,7 @@ static void packed_rows(const vo_kernels *k) {
 
 static void test_packed_row(void **state) {
     (void)state;
-    at_all_levels("vo_packed_row", packed_rows);
+    drivers_at_all_levels("vo_packed_row", packed_rows);
 }
 
 /* A view as MLX has it: codes, scales and biases in the first three slots. */
@@ -289,7 +250,7 @@ static void packed_codes(const vo_kernels *k) {
         uint16_t *panel = check_halves(5, (int64_t)K * k->nr);
         vo_packed packed;
         if (!vo_packed_keeps(&view) ||
-            vo_packed_create(&packed, k, pools[1], &view, VO_AFFINE, &err) != VO_OK ||
+            vo_packed_create(&packed, k, drivers_pools[1], &view, VO_AFFINE, &err) != VO_OK ||
             vo_dequantize_rows(&view, 0, N, want, &err) != VO_OK) {
             check_fail("cannot pack: %s", err.message);
             continue;
@@ -312,7 +273,7 @@ static void packed_codes(const vo_kernels *k) {
 
 static void test_codes_are_kept(void **state) {
     (void)state;
-    at_all_levels("vo_packed_create with codes", packed_codes);
+    drivers_at_all_levels("vo_packed_create with codes", packed_codes);
 }
 
 /* n steps of a row that became codes: the step is that of their range, ends are cut by one step at
@@ -354,7 +315,7 @@ static void quantised_rows(const vo_kernels *k) {
                               .data = w,
                               .bytes = (size_t)(N * d) * sizeof *w};
         vo_packed packed;
-        if (vo_packed_create(&packed, k, pools[2], &view, VO_AFFINE, &err) != VO_OK) {
+        if (vo_packed_create(&packed, k, drivers_pools[2], &view, VO_AFFINE, &err) != VO_OK) {
             check_fail("cannot pack: %s", err.message);
             continue;
         }
@@ -372,17 +333,17 @@ static void quantised_rows(const vo_kernels *k) {
 
 static void test_quantised_rows(void **state) {
     (void)state;
-    at_all_levels("vo_packed_create in four bits", quantised_rows);
+    drivers_at_all_levels("vo_packed_create in four bits", quantised_rows);
 }
 
 /* A row that holds no number may not stain the others. */
 static void stain(const vo_kernels *k) {
     const gemm_case g = {.m = 20, .n = 40, .k = 33, .lda = 33};
     gemm_data d;
-    if (!gemm_data_create(&d, &g, k, pools[0])) return;
+    if (!gemm_data_create(&d, &g, k, drivers_pools[0])) return;
     for (int64_t i = 0; i < g.k; i++) d.a[7 * g.lda + i] = i & 1 ? INFINITY : NAN;
     float *c = gemm_output(&g, &d, 5);
-    gemm_run(&g, &d, k, pools[1], 0, g.m, c);
+    gemm_run(&g, &d, k, drivers_pools[1], 0, g.m, c);
     for (int64_t i = 0; i < g.m; i++)
         for (int64_t j = 0; j < g.n; j++)
             if ((i == 7) != (bool)isnan(c[i * d.ldc + j])) check_fail("row %d", (int)i);
@@ -391,7 +352,7 @@ static void stain(const vo_kernels *k) {
 
 static void test_nan_stays_in_its_row(void **state) {
     (void)state;
-    at_all_levels("vo_gemm_run with NaN", stain);
+    drivers_at_all_levels("vo_gemm_run with NaN", stain);
 }
 
 /* ---- attention -------------------------------------------------------------------------- */
@@ -450,16 +411,17 @@ static void full_case(const vo_kernels *k, int64_t batch, int64_t t, int64_t hea
                           .ldk = ld,
                           .ldv = ld,
                           .ldo = ldo};
-    for (int i = 0; i < MAX_POOLS; i++) {
+    for (int i = 0; i < DRIVERS_POOLS; i++) {
         float *out = i ? check_floats(2, (rows - 1) * ldo + width) : first;
         job.out = out;
-        vo_attend_full_run(
-            &job, k, pools[i],
-            workspace_of(vo_attend_full_workspace(k, thread_counts[i], t, heads, hd)));
+        vo_attend_full_run(&job, k, drivers_pools[i],
+                           drivers_workspace(vo_attend_full_workspace(
+                               k, vo_pool_threads(drivers_pools[i]), t, heads, hd)));
         if (!check_slots_intact() || !check_gaps_intact(out, rows, width, ldo))
             check_fail("wrote outside its rows");
         if (memcmp(out, first, (size_t)((rows - 1) * ldo + width) * sizeof *out))
-            check_fail("t=%d hd=%d differs with %d threads", (int)t, (int)hd, thread_counts[i]);
+            check_fail("t=%d hd=%d differs with %d threads", (int)t, (int)hd,
+                       vo_pool_threads(drivers_pools[i]));
     }
     for (int64_t row = 0; row < rows; row++) {
         const float *item = qkv + row / t * t * ld;
@@ -479,7 +441,7 @@ static void full_shapes(const vo_kernels *k) {
 
 static void test_attend_full(void **state) {
     (void)state;
-    at_all_levels("vo_attend_full_run", full_shapes);
+    drivers_at_all_levels("vo_attend_full_run", full_shapes);
 }
 
 /* Sequences of different lengths; the first rows share one view, as beams of one window do. */
@@ -512,13 +474,15 @@ static void cached_case(const vo_kernels *k, int64_t rows, int64_t max_len, bool
                             .seq = seq,
                             .len = len,
                             .ldo = width};
-    for (int i = 0; i < MAX_POOLS; i++) {
+    for (int i = 0; i < DRIVERS_POOLS; i++) {
         float *out = job.out = i ? check_floats(5, rows * width) : first;
-        vo_attend_cached_run(&job, k, pools[i],
-                             workspace_of(vo_attend_cached_workspace(thread_counts[i], max_len)));
+        vo_attend_cached_run(&job, k, drivers_pools[i],
+                             drivers_workspace(vo_attend_cached_workspace(
+                                 vo_pool_threads(drivers_pools[i]), max_len)));
         if (!check_slots_intact()) check_fail("wrote before the start of an array");
         if (memcmp(out, first, (size_t)(rows * width) * sizeof *out))
-            check_fail("rows=%d differs with %d threads", (int)rows, thread_counts[i]);
+            check_fail("rows=%d differs with %d threads", (int)rows,
+                       vo_pool_threads(drivers_pools[i]));
     }
     for (int64_t i = 0; i < rows; i++) {
         vo_attend_cached one = job;
@@ -527,8 +491,9 @@ static void cached_case(const vo_kernels *k, int64_t rows, int64_t max_len, bool
         one.seq = seq + i;
         one.len = len + i;
         one.out = check_floats(5, width);
-        vo_attend_cached_run(&one, k, pools[1],
-                             workspace_of(vo_attend_cached_workspace(thread_counts[1], max_len)));
+        vo_attend_cached_run(&one, k, drivers_pools[1],
+                             drivers_workspace(vo_attend_cached_workspace(
+                                 vo_pool_threads(drivers_pools[1]), max_len)));
         if (memcmp(one.out, first + i * width, (size_t)width * sizeof *first))
             check_fail("row %d of %d depends on its neighbours", (int)i, (int)rows);
         for (int64_t h = 0; h < HEADS; h++) {
@@ -549,7 +514,7 @@ static void cached_shapes(const vo_kernels *k) {
 
 static void test_attend_cached(void **state) {
     (void)state;
-    at_all_levels("vo_attend_cached_run", cached_shapes);
+    drivers_at_all_levels("vo_attend_cached_run", cached_shapes);
 }
 
 int main(void) {
@@ -562,5 +527,5 @@ int main(void) {
         cmocka_unit_test(test_attend_full),
         cmocka_unit_test(test_attend_cached),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, drivers_set_up, drivers_tear_down);
 }

@@ -6,8 +6,8 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/packed.h"
 
-/* Rows for which what a product reads and writes takes about half of L2; the weights that pass by
- * need the rest. */
+/* Rows for which what a product reads and writes takes three quarters of L2; the weights that pass
+ * by need the rest. */
 static int64_t rows_in_cache(const vo_chain *chain) {
     enum { PACKED = 2 }; /* bytes of an element of A in narrow products */
     int64_t widest = 1;
@@ -54,18 +54,14 @@ static char *local_data(const vo_array *a, char *memory) {
     return a->base == a ? memory + a->offset : local_data(a->base, memory);
 }
 
-static bool is_local(const vo_array *a) {
-    while (a->base != a) a = a->base;
-    return a->local;
-}
-
 /* a as it looks to a block: its rows from row0 on. All elements have four bytes. */
 static vo_array block_of(const vo_array *a, int64_t row0, int64_t rows, char *memory) {
     vo_array block = *a;
     if (a->op == VO_OP_WEIGHT || a->op == VO_OP_STATE || a->op == VO_OP_kv_store) return block;
     block.shape[0] = rows;
-    block.data = is_local(a) ? local_data(a, memory)
-                             : (char *)a->data + (size_t)(row0 * a->row_stride) * sizeof(float);
+    block.data = vo_array_root(a)->local
+                     ? local_data(a, memory)
+                     : (char *)a->data + (size_t)(row0 * a->row_stride) * sizeof(float);
     return block;
 }
 

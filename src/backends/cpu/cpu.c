@@ -25,7 +25,7 @@ static vo_status cpu_prepare(vo_backend *backend, vo_array *node, size_t *worksp
     if (!node->chain) return ops[node->op]->prepare(&cpu, node, workspace, err);
     /* Workspace for one block on one thread; weights are still packed by all. */
     vo_array block = *node;
-    if (node->op != VO_OP_kv_store) block.shape[0] = node->chain->block;
+    if (vo_array_worked_rows(node) == node) block.shape[0] = node->chain->block;
     cpu.pool = NULL;
     return ops[node->op]->prepare(&cpu, &block, workspace, err);
 }
@@ -36,9 +36,7 @@ const vo_cpu_op *vo_cpu_find_op(vo_op op) {
 
 static void cpu_run(vo_backend *backend, const vo_array *node, const int64_t params[VO_PARAM_COUNT],
                     void *workspace) {
-    int64_t rows = vo_array_rows(node, params);
-    /* A store into a cache has the cache's shape; its rows are those of what is stored. */
-    if (node->op == VO_OP_kv_store) rows = vo_array_rows(node->in[1], params);
+    int64_t rows = vo_array_rows(vo_array_worked_rows(node), params);
     if (rows > 0) ops[node->op]->run((vo_cpu_backend *)backend, node, rows, workspace);
 }
 

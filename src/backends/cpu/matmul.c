@@ -167,19 +167,15 @@ static void skinny_tile(void *arg, int64_t tile, int thread) {
     finish(job, 0, g->m, column, min64(ldc, b->n - column), c, ldc);
 }
 
-/* Panels of one task when B is streamed once: a few tasks per thread, each a multiple of the panels
- * that a kernel takes at once. */
-static int64_t stream_width(const vo_packed *b, int64_t threads) {
-    int64_t panels = vo_packed_panels(b), wide = ceil_div(panels, threads * 4);
+/* B is streamed once, in a few tasks per thread, each of a multiple of the panels that a kernel
+ * takes at once. */
+static void run_skinny(gemm_job *job, vo_pool *pool) {
+    const int64_t panels = vo_packed_panels(job->gemm->b), threads = vo_pool_threads(pool);
+    int64_t wide = ceil_div(panels, threads * 4);
     if (wide > 1) wide = ceil_div(wide, 4) * 4;
     if (threads == 1 || ceil_div(panels, wide) < threads) wide = ceil_div(panels, threads);
-    return max64(1, min64(wide, SKINNY_COLUMNS / b->nr));
-}
-
-static void run_skinny(gemm_job *job, vo_pool *pool) {
-    const vo_packed *b = job->gemm->b;
-    job->wide = stream_width(b, vo_pool_threads(pool));
-    vo_pool_run(pool, ceil_div(vo_packed_panels(b), job->wide), skinny_tile, job);
+    job->wide = max64(1, min64(wide, SKINNY_COLUMNS / job->gemm->b->nr));
+    vo_pool_run(pool, ceil_div(panels, job->wide), skinny_tile, job);
 }
 
 /* ---- packing A -------------------------------------------------------------------------- */

@@ -99,6 +99,12 @@ static int self_slots(const vo_whisper_dims *dims, vo_whisper_state_params p) {
     return p.windows * (dims->n_text_ctx + (rows - 1) * own) + p.rows % p.windows * own;
 }
 
+/* Reading keys and values of the audio is most of a step of many windows. */
+static vo_dtype cross_type(vo_compute compute) {
+    if (compute == VO_COMPUTE_F32) return VO_F32;
+    return compute == VO_COMPUTE_BF16 ? VO_F16 : VO_I8;
+}
+
 vo_status vo_whisper_state_create(const vo_whisper *model, const vo_runtime *runtime,
                                   vo_whisper_state_params params, vo_whisper_state **out,
                                   vo_error *err) {
@@ -121,8 +127,7 @@ vo_status vo_whisper_state_create(const vo_whisper *model, const vo_runtime *run
                          .slots = self_slots(dims, params),
                          .dtype = model->compute == VO_COMPUTE_F32 ? VO_F32 : VO_F16};
     vo_kv_params cross = self;
-    /* Reading these is most of a step of many windows. */
-    if (model->compute > VO_COMPUTE_BF16) cross.dtype = VO_I8;
+    cross.dtype = cross_type(model->compute);
     cross.rows = params.windows;
     cross.max_length = dims->n_audio_ctx;
     cross.slots = 0;
@@ -266,8 +271,6 @@ int64_t vo_whisper_step_bytes(const vo_whisper_state *s, int windows) {
      * window), 8 for the feed-forward part. */
     const int64_t matrices = weight_bytes(s->model, 14 * d * d * layers, false) +
                              weight_bytes(s->model, dims->n_vocab * d, true);
-    const int64_t cell = s->model->compute == VO_COMPUTE_F32    ? 4
-                         : s->model->compute == VO_COMPUTE_BF16 ? 2
-                                                                : 1;
-    return matrices + windows * layers * 2 * dims->n_audio_ctx * d * cell;
+    return matrices + windows * layers * 2 * dims->n_audio_ctx * d *
+                          (int64_t)vo_dtype_get_info(cross_type(s->model->compute))->block_bytes;
 }
