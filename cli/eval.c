@@ -193,8 +193,7 @@ static void eval_audio(job *j, const char *name, const char *reference) {
     vocis_status status = speech_load(path, vocis_audio_default_params(), &audio, &err);
     if (status == VOCIS_OK && audio.warning[0]) report_warning(path, audio.warning);
     if (status == VOCIS_OK)
-        status = vocis_transcribe(j->speech.session, audio.samples, audio.n_samples, j->set.params,
-                                  &result, &err);
+        status = vocis_transcribe_audio(j->speech.session, &audio, j->set.params, &result, &err);
     if (status == VOCIS_OK) {
         const char *language = vocis_result_language(result);
         j->audio_seconds += vocis_result_duration(result);

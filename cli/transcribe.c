@@ -360,8 +360,7 @@ static void transcribe(job *j, int index) {
     if (status == VOCIS_OK && audio.warning[0] && !interrupted())
         report_warning(j->input, audio.warning);
     if (status == VOCIS_OK)
-        status = vocis_transcribe(j->speech.session, audio.samples, audio.n_samples, j->set.params,
-                                  &result, &err);
+        status = vocis_transcribe_audio(j->speech.session, &audio, j->set.params, &result, &err);
     vocis_audio_free(&audio);
     progress_clear();
     bool good = status == VOCIS_OK;

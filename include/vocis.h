@@ -302,6 +302,11 @@ VOCIS_API vocis_status vocis_audio_load_stream(vocis_read_fn read, void *user, c
                                                vocis_error *err);
 VOCIS_API void vocis_audio_free(vocis_audio *audio);
 
+/* As vocis_transcribe; frees the samples, and sets them to NULL, as soon as only their spectrogram
+ * is needed, which has half the size. */
+VOCIS_API vocis_status vocis_transcribe_audio(vocis_session *session, vocis_audio *audio,
+                                              vocis_transcribe_params params, vocis_result **result,
+                                              vocis_error *err);
 VOCIS_API vocis_status vocis_transcribe_file(vocis_session *session, const char *path,
                                              vocis_transcribe_params params, vocis_result **result,
                                              vocis_error *err);

@@ -232,7 +232,16 @@ vocis_status vocis_transcribe(vocis_session *session, const float *samples, int6
                               vocis_transcribe_params params, vocis_result **result,
                               vocis_error *err) {
     vo_error e = {0};
-    return finish(err, &e, vo_transcribe(session, samples, n_samples, &params, result, &e));
+    return finish(err, &e, vo_transcribe(session, samples, n_samples, NULL, &params, result, &e));
+}
+
+vocis_status vocis_transcribe_audio(vocis_session *session, vocis_audio *audio,
+                                    vocis_transcribe_params params, vocis_result **result,
+                                    vocis_error *err) {
+    vo_error e = {0};
+    return finish(err, &e,
+                  vo_transcribe(session, audio->samples, audio->n_samples, &audio->samples, &params,
+                                result, &e));
 }
 
 vocis_audio_params vocis_audio_default_params(void) {
@@ -312,7 +321,7 @@ vocis_status vocis_transcribe_file(vocis_session *session, const char *path,
     vocis_status status = vocis_audio_load(path, vocis_audio_default_params(), &audio, err);
     if (status != VOCIS_OK) return status;
     if (audio.warning[0] && params.on_warning) params.on_warning(params.user, audio.warning);
-    status = vocis_transcribe(session, audio.samples, audio.n_samples, params, result, err);
+    status = vocis_transcribe_audio(session, &audio, params, result, err);
     vocis_audio_free(&audio);
     return status;
 }
@@ -322,24 +331,23 @@ vocis_status vocis_transcribe_pull(vocis_session *session, vocis_pull_fn pull, v
                                    vocis_error *err) {
     enum { CHUNK = 16000 };
     vo_error e = {0};
-    vo_buf samples = {0};
-    static const float silence[1] = {0};
+    vo_buf bytes = {0};
     float *chunk = vo_alloc(CHUNK * sizeof *chunk);
     int64_t got = chunk ? 1 : 0;
     *result = NULL;
-    while (got > 0 && !samples.failed && (got = pull(pull_user, chunk, CHUNK)) > 0)
-        vo_buf_append(&samples, chunk, (size_t)(got < CHUNK ? got : CHUNK) * sizeof *chunk);
+    while (got > 0 && !bytes.failed && (got = pull(pull_user, chunk, CHUNK)) > 0)
+        vo_buf_append(&bytes, chunk, (size_t)(got < CHUNK ? got : CHUNK) * sizeof *chunk);
+    float *samples = (float *)(void *)bytes.data;
     vo_status status = VO_OK;
-    if (!chunk || samples.failed)
+    if (!chunk || bytes.failed)
         status = vo_fail(&e, VO_ERR_MEMORY, "no memory for the samples");
     else if (got < 0)
         status = vo_fail(&e, VO_ERR_IO, "the source of samples failed");
     else
-        status =
-            vo_transcribe(session, samples.data ? (const float *)(void *)samples.data : silence,
-                          (int64_t)(samples.size / sizeof *chunk), &params, result, &e);
+        status = vo_transcribe(session, samples, (int64_t)(bytes.size / sizeof *samples), &samples,
+                               &params, result, &e);
     vo_free(chunk);
-    vo_buf_free(&samples);
+    vo_free(samples);
     return finish(err, &e, status);
 }
 

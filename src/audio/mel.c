@@ -19,6 +19,9 @@ enum {
     SPAN = TILE * 8 /* frames per tile of the second pass */
 };
 
+#define RANGE    8.0f   /* powers of ten below the loudest value, where the clamp is */
+#define SMALLEST 1e-10f /* power that counts as silence */
+
 struct vo_mel {
     int n_mels;
     float window[VO_MEL_WINDOW];
@@ -121,12 +124,12 @@ typedef struct mel_job {
     const vo_kernels *kernels;
     const float *samples;
     int64_t n_samples, n_padded;
-    int64_t first, frames; /* of the frames wanted */
-    float *out;            /* [frames][n_mels], or NULL when only the loudest value is wanted */
-    float *scratch;        /* per thread: samples, power, one tile of rows, the kernel's own */
+    int64_t frames;
+    float *out;     /* [frames][n_mels] */
+    float *scratch; /* per thread: samples, power, the kernel's own */
     size_t scratch_floats;
     float *loudest; /* [tiles] */
-    float floor, limit;
+    float limit;
 } mel_job;
 
 /* log10 of x > 0 and normal, within 5e-7: exponent + 2 atanh((m - 1) / (m + 1)), as the sum of
@@ -157,7 +160,7 @@ static float apply_filters(const vo_mel *mel, const float *power, int64_t frames
             int n = mel->offset[m + 1] - mel->offset[m];
             float sum = 0;
             for (int i = 0; i < n; i++) sum += w[i] * p[i];
-            out[m] = sum > 1e-10f ? sum : 1e-10f;
+            out[m] = sum > SMALLEST ? sum : SMALLEST;
         }
         for (int m = 0; m < mel->n_mels; m++) out[m] = log10_fast(out[m]);
         for (int m = 0; m < mel->n_mels; m++) loudest = out[m] > loudest ? out[m] : loudest;
@@ -206,29 +209,33 @@ static void mel_tile(void *arg, int64_t tile, int thread) {
     const int64_t first = tile * TILE;
     const int64_t frames = job->frames - first < TILE ? job->frames - first : TILE;
     float *buffer = job->scratch + (size_t)thread * job->scratch_floats;
-    float *power = buffer + TILE_SAMPLES, *rows = power + TILE * LD_POWER;
-    float *scratch = rows + TILE * n_mels;
-    float *out = job->out ? job->out + first * n_mels : rows;
-    const float *x = gather(job, job->first + first, frames, buffer);
+    float *power = buffer + TILE_SAMPLES, *scratch = power + TILE * LD_POWER;
+    float *out = job->out + first * n_mels;
+    const float *x = gather(job, first, frames, buffer);
     if (!x) {
-        for (int64_t i = 0; job->out && i < frames * n_mels; i++) out[i] = job->floor;
-        job->loudest[tile] = job->floor;
+        const float floor = log10_fast(SMALLEST);
+        for (int64_t i = 0; i < frames * n_mels; i++) out[i] = floor;
+        job->loudest[tile] = floor;
         return;
     }
     job->kernels->stft400_power(frames, x, VO_MEL_HOP, job->mel->window, power, LD_POWER, scratch);
     job->loudest[tile] = apply_filters(job->mel, power, frames, out);
 }
 
-static void clamp_tile(void *arg, int64_t tile, int thread) {
+/* n values as the model sees them, when nothing counts below `limit`. */
+static void normalise(const float *x, int64_t n, float limit, float *out) {
+    for (int64_t i = 0; i < n; i++) {
+        const float v = x[i] > limit ? x[i] : limit;
+        out[i] = (v + 4.0f) * 0.25f;
+    }
+}
+
+static void normalise_tile(void *arg, int64_t tile, int thread) {
     const mel_job *job = arg;
     const int64_t n_mels = job->mel->n_mels, first = tile * SPAN;
     const int64_t frames = job->frames - first < SPAN ? job->frames - first : SPAN;
-    const float limit = job->limit;
     float *out = job->out + first * n_mels;
-    for (int64_t i = 0; i < frames * n_mels; i++) {
-        float v = out[i] > limit ? out[i] : limit;
-        out[i] = (v + 4.0f) * 0.25f;
-    }
+    normalise(out, frames * n_mels, job->limit, out);
 }
 
 static void run(vo_pool *pool, int64_t tiles, vo_tile_fn fn, mel_job *job) {
@@ -239,29 +246,20 @@ static void run(vo_pool *pool, int64_t tiles, vo_tile_fn fn, mel_job *job) {
     for (int64_t t = 0; t < tiles; t++) fn(job, t, 0);
 }
 
-/* Log values of the wanted frames into job->out (if any), and the loudest of them. */
-static vo_status measure(const vo_mel_signal *signal, mel_job *job, float *loudest, vo_error *err) {
-    *job = (mel_job){.mel = signal->mel,
-                     .kernels = signal->kernels,
-                     .samples = signal->samples,
-                     .n_samples = signal->n_samples,
-                     .first = job->first,
-                     .frames = job->frames,
-                     .out = job->out,
-                     .floor = log10_fast(1e-10f)};
-    *loudest = job->floor;
-    if (signal->n_samples < 0 || signal->pad < 0 ||
-        __builtin_add_overflow(signal->n_samples, signal->pad, &job->n_padded))
-        return vo_fail(err, VO_ERR_ARGUMENT, "the number of samples makes no sense");
-    const int64_t all = job->n_padded / VO_MEL_HOP;
-    if (job->frames < 0) job->frames = all;
-    if (job->first < 0 || job->first > all || job->frames > all - job->first)
-        return vo_fail(err, VO_ERR_ARGUMENT, "the signal has no such frames");
+/* Frames of the whole padded signal; false if they cannot be counted. */
+static bool count_frames(int64_t n_samples, int64_t pad, int64_t *n_padded, int64_t *frames) {
+    if (n_samples < 0 || pad < 0 || __builtin_add_overflow(n_samples, pad, n_padded)) return false;
+    *frames = *n_padded / VO_MEL_HOP;
+    return true;
+}
+
+/* Log values of job->frames frames into job->out, and the loudest of them. */
+static vo_status measure(mel_job *job, vo_pool *pool, float *loudest, vo_error *err) {
+    *loudest = log10_fast(SMALLEST);
     if (job->frames == 0) return VO_OK;
     const int64_t tiles = (job->frames + TILE - 1) / TILE;
-    const int threads = signal->pool ? vo_pool_threads(signal->pool) : 1;
-    job->scratch_floats =
-        TILE_SAMPLES + TILE * (LD_POWER + (size_t)job->mel->n_mels) + VO_STFT_SCRATCH;
+    const int threads = pool ? vo_pool_threads(pool) : 1;
+    job->scratch_floats = TILE_SAMPLES + TILE * LD_POWER + VO_STFT_SCRATCH;
     job->scratch_floats = (job->scratch_floats + 15) / 16 * 16;
     job->scratch = vo_alloc_array((size_t)threads * job->scratch_floats, sizeof(float));
     job->loudest = vo_alloc_array((size_t)tiles, sizeof(float));
@@ -269,7 +267,7 @@ static vo_status measure(const vo_mel_signal *signal, mel_job *job, float *loude
     if (!job->scratch || !job->loudest) {
         status = vo_fail(err, VO_ERR_MEMORY, "not enough memory for the spectrogram");
     } else {
-        run(signal->pool, tiles, mel_tile, job);
+        run(pool, tiles, mel_tile, job);
         for (int64_t t = 0; t < tiles; t++)
             if (job->loudest[t] > *loudest) *loudest = job->loudest[t];
     }
@@ -278,33 +276,59 @@ static vo_status measure(const vo_mel_signal *signal, mel_job *job, float *loude
     return status;
 }
 
-static void clamp(const vo_mel_signal *signal, mel_job *job, float loudest) {
-    job->limit = loudest - 8.0f;
-    run(signal->pool, (job->frames + SPAN - 1) / SPAN, clamp_tile, job);
-}
-
-vo_status vo_mel_loudest(const vo_mel_signal *signal, float *loudest, vo_error *err) {
-    mel_job job = {.frames = -1};
-    return measure(signal, &job, loudest, err);
-}
-
-vo_status vo_mel_frames(const vo_mel_signal *signal, int64_t first, int64_t frames, float loudest,
-                        float *out, vo_error *err) {
-    mel_job job = {.first = first, .frames = frames, .out = out};
-    float here;
-    if (frames < 0) return vo_fail(err, VO_ERR_ARGUMENT, "the signal has no such frames");
-    vo_status status = measure(signal, &job, &here, err);
-    if (status == VO_OK) clamp(signal, &job, loudest);
-    return status;
-}
-
 vo_status vo_mel_compute(const vo_mel *mel, const vo_kernels *kernels, vo_pool *pool,
                          const float *samples, int64_t n_samples, int64_t pad, float *out,
                          vo_error *err) {
-    vo_mel_signal signal = {mel, kernels, pool, samples, n_samples, pad};
-    mel_job job = {.frames = -1, .out = out};
+    mel_job job = {
+        .mel = mel, .kernels = kernels, .samples = samples, .n_samples = n_samples, .out = out};
     float loudest;
-    vo_status status = measure(&signal, &job, &loudest, err);
-    if (status == VO_OK) clamp(&signal, &job, loudest);
+    if (!count_frames(n_samples, pad, &job.n_padded, &job.frames))
+        return vo_fail(err, VO_ERR_ARGUMENT, "the number of samples makes no sense");
+    vo_status status = measure(&job, pool, &loudest, err);
+    job.limit = loudest - RANGE;
+    if (status == VO_OK) run(pool, (job.frames + SPAN - 1) / SPAN, normalise_tile, &job);
     return status;
+}
+
+/* ---- spectrogram of a long input ----------------------------------------------------------- */
+
+vo_status vo_spectrogram_create(const vo_mel *mel, const vo_kernels *kernels, vo_pool *pool,
+                                const float *samples, int64_t n_samples, int64_t pad,
+                                vo_spectrogram *spectrogram, vo_error *err) {
+    mel_job job = {.mel = mel, .kernels = kernels, .samples = samples, .n_samples = n_samples};
+    *spectrogram = (vo_spectrogram){.n_mels = mel->n_mels};
+    if (!count_frames(n_samples, pad, &job.n_padded, &spectrogram->frames))
+        return vo_fail(err, VO_ERR_ARGUMENT, "the number of samples makes no sense");
+    /* Windows that begin after the samples see the padding, or its mirror image, unless there is
+     * too little of it. */
+    job.frames = pad < VO_MEL_WINDOW ? spectrogram->frames : (n_samples + HALF) / VO_MEL_HOP + 1;
+    if (job.frames > spectrogram->frames) job.frames = spectrogram->frames;
+    job.out = vo_alloc_array((size_t)job.frames * (size_t)mel->n_mels, sizeof(float));
+    vo_status status = job.out ? measure(&job, pool, &spectrogram->loudest, err)
+                               : vo_fail(err, VO_ERR_MEMORY, "no memory for the spectrogram");
+    if (status != VO_OK) {
+        vo_free(job.out);
+        return status;
+    }
+    spectrogram->rows = job.out;
+    spectrogram->stored = job.frames;
+    return VO_OK;
+}
+
+void vo_spectrogram_free(vo_spectrogram *spectrogram) {
+    vo_free(spectrogram->rows);
+    *spectrogram = (vo_spectrogram){0};
+}
+
+vo_status vo_spectrogram_read(const vo_spectrogram *s, int64_t first, int64_t count, float *out,
+                              vo_error *err) {
+    if (first < 0 || count < 0 || first > s->frames || count > s->frames - first)
+        return vo_fail(err, VO_ERR_ARGUMENT, "the signal has no such frames");
+    const float limit = s->loudest - RANGE, floor = log10_fast(SMALLEST);
+    int64_t kept = first < s->stored ? s->stored - first : 0;
+    if (kept > count) kept = count;
+    if (kept > 0) normalise(s->rows + first * s->n_mels, kept * s->n_mels, limit, out);
+    for (int64_t i = kept * s->n_mels; i < count * s->n_mels; i++)
+        normalise(&floor, 1, limit, out + i);
+    return VO_OK;
 }

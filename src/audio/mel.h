@@ -27,19 +27,22 @@ vo_status vo_mel_compute(const vo_mel *mel, const vo_kernels *kernels, vo_pool *
                          const float *samples, int64_t n_samples, int64_t pad, float *out,
                          vo_error *err);
 
-/* The same in two passes, for long inputs: the loudest value of all frames, then any frames against
- * it, as often as wanted. No more than the wanted frames are in memory. */
-typedef struct vo_mel_signal {
-    const vo_mel *mel;
-    const vo_kernels *kernels;
-    vo_pool *pool;        /* may be NULL */
-    const float *samples; /* [n_samples] */
-    int64_t n_samples, pad;
-} vo_mel_signal;
-vo_status vo_mel_loudest(const vo_mel_signal *signal, float *loudest, vo_error *err);
-/* VO_ERR_ARGUMENT unless [first, first + frames) lies within (n_samples + pad) / 160. */
-vo_status vo_mel_frames(const vo_mel_signal *signal, int64_t first, int64_t frames, float loudest,
-                        float *out, vo_error *err);
+/* The same for a long input whose windows are wanted one by one: all frames before the clamp, so
+ * that the samples, twice as large, can go. */
+typedef struct vo_spectrogram {
+    float *rows; /* [stored][n_mels]; the frames after these see nothing but padding */
+    int64_t stored, frames;
+    int n_mels;
+    float loudest;
+} vo_spectrogram;
+vo_status vo_spectrogram_create(const vo_mel *mel, const vo_kernels *kernels, vo_pool *pool,
+                                const float *samples, int64_t n_samples, int64_t pad,
+                                vo_spectrogram *spectrogram, vo_error *err);
+void vo_spectrogram_free(vo_spectrogram *spectrogram);
+/* Rows [first, first + count) as vo_mel_compute gives them. VO_ERR_ARGUMENT unless they lie within
+ * the frames. */
+vo_status vo_spectrogram_read(const vo_spectrogram *spectrogram, int64_t first, int64_t count,
+                              float *out, vo_error *err);
 
 /* The dense filter bank [n_mels][201], for tests: fresh memory (vo_free). */
 float *vo_mel_filters(int n_mels);

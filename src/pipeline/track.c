@@ -77,7 +77,7 @@ vo_status vo_encode_frames(const vo_track_plan *plan, int64_t from, int64_t coun
     int64_t n_mels = session->model->whisper->dims.n_mels;
     float *mel = vo_whisper_mel(session->state);
     double begin = vo_clock_seconds();
-    vo_status status = vo_mel_frames(&plan->signal, from, count, plan->loudest, mel, err);
+    vo_status status = vo_spectrogram_read(&plan->mel, from, count, mel, err);
     memset(mel + count * n_mels, 0, (size_t)((plan->window_frames - count) * n_mels) * sizeof *mel);
     double middle = vo_clock_seconds();
     if (status == VO_OK) status = vo_whisper_encode(session->state, window, err);

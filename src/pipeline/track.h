@@ -21,8 +21,7 @@ typedef struct vo_track_plan {
     vocis_session *session;
     const vocis_transcribe_params *params;
     const vo_whisper_ids *ids;
-    vo_mel_signal signal;   /* the input and a window of silence after it */
-    float loudest;          /* of its spectrogram */
+    vo_spectrogram mel;     /* of the input and a window of silence after it */
     int64_t content_frames; /* of real audio */
     int64_t window_frames;  /* 3000 */
     double duration;        /* seconds */

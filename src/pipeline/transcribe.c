@@ -8,8 +8,8 @@
  * tracks at a time as the session has lanes: it asks each what the model must be fed, feeds all of
  * it in one step, hands the logits back, and gives the lane of a finished track to the next. A
  * track never sees its neighbours, so its result is the same in any company. Results leave in
- * the order of the input. The spectrogram's clamp depends on the whole input, so a first pass finds
- * the loudest value and each window is then made when it is needed.
+ * the order of the input. The spectrogram's clamp depends on the whole input, so all of it is made
+ * first; the samples, twice as large, are not needed after CUT.
  */
 #include "base/clock.h"
 #include "base/memory.h"
@@ -25,6 +25,9 @@ typedef enum state { COLLECT, LANGUAGE, CUT, RUN, FINISHED } state;
 typedef struct job {
     state state;
     vo_track_plan plan;
+    const float *samples; /* NULL after CUT */
+    int64_t n_samples;
+    float **owned; /* they can go then; may be NULL */
     vocis_result *result;
     int64_t *clips; /* start, end, start, end ... in frames */
     int n_clips;
@@ -42,9 +45,12 @@ typedef struct job {
 /* ---- COLLECT ------------------------------------------------------------------------------ */
 
 static vo_status collect(job *j) {
+    const vocis_model *model = j->plan.session->model;
     double begin = vo_clock_seconds();
-    j->plan.content_frames = j->plan.signal.n_samples / VO_MEL_HOP;
-    vo_status status = vo_mel_loudest(&j->plan.signal, &j->plan.loudest, j->err);
+    j->plan.content_frames = j->n_samples / VO_MEL_HOP;
+    vo_status status = vo_spectrogram_create(
+        model->mel, &model->engine->kernels, model->engine->pool, j->samples, j->n_samples,
+        j->plan.window_frames * VO_MEL_HOP, &j->plan.mel, j->err);
     j->result->timings.mel += vo_clock_seconds() - begin;
     j->state = LANGUAGE;
     return status;
@@ -97,8 +103,8 @@ static vo_status cut(job *j) {
     j->state = RUN;
     j->n_tracks = 1;
     if (plan->params->chunking == VOCIS_CHUNK_SPEECH && plan->content_frames > 0) {
-        status = vo_chunks_find(s->model->engine, plan->signal.samples, plan->signal.n_samples,
-                                plan->window_frames, &j->chunks, &j->n_tracks, j->err);
+        status = vo_chunks_find(s->model->engine, j->samples, j->n_samples, plan->window_frames,
+                                &j->chunks, &j->n_tracks, j->err);
         j->result->timings.cut += vo_clock_seconds() - begin;
         if (status == VO_OK && j->n_tracks == 0) {
             j->n_tracks = 1; /* music or a whisper may still hold words */
@@ -108,6 +114,11 @@ static vo_status cut(job *j) {
         }
     }
     if (status != VO_OK) return status;
+    if (j->owned) {
+        vo_free(*j->owned);
+        *j->owned = NULL;
+    }
+    j->samples = NULL;
     const size_t n = (size_t)j->n_tracks, lanes = (size_t)s->max_windows;
     j->tracks = vo_alloc_array(n, sizeof *j->tracks);
     j->waiting = vo_alloc_array(n, sizeof *j->waiting);
@@ -342,13 +353,14 @@ static void end(job *j) {
     vo_free(j->lane_first);
     vo_free(j->chunks);
     vo_free(j->clips);
+    vo_spectrogram_free(&j->plan.mel);
     vo_tokens_free(&j->plan.initial);
     vo_tokens_free(&j->plan.prefix);
     vo_tokens_free(&j->plan.suppress);
 }
 
 vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_samples,
-                        const vocis_transcribe_params *params, vocis_result **result,
+                        float **owned, const vocis_transcribe_params *params, vocis_result **result,
                         vo_error *err) {
     double begin = vo_clock_seconds();
     const vocis_model *model = session->model;
@@ -356,7 +368,11 @@ vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_
     *result = NULL;
     if (n_samples < 0 || (n_samples > 0 && !samples))
         return vo_fail(err, VO_ERR_ARGUMENT, "there are no samples to transcribe");
-    job j = {.err = &local, .result = vo_result_create()};
+    job j = {.samples = samples,
+             .n_samples = n_samples,
+             .owned = owned,
+             .err = &local,
+             .result = vo_result_create()};
     if (!j.result) return vo_fail(err, VO_ERR_MEMORY, "no memory for a result");
     j.result->duration = (double)n_samples / VO_MEL_FRAMES_PER_SECOND / VO_MEL_HOP;
     j.result->task = params->task;
@@ -367,12 +383,6 @@ vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_
                              .window_frames = 2 * (int64_t)model->whisper->dims.n_audio_ctx,
                              .duration = j.result->duration,
                              .timings = &j.result->timings};
-    j.plan.signal = (vo_mel_signal){.mel = model->mel,
-                                    .kernels = &model->engine->kernels,
-                                    .pool = model->engine->pool,
-                                    .samples = samples,
-                                    .n_samples = n_samples,
-                                    .pad = j.plan.window_frames * VO_MEL_HOP};
     vo_status status = prepare(&j);
     while (status == VO_OK && j.state != FINISHED) status = step(&j);
     end(&j);

@@ -328,7 +328,7 @@ static void test_transcribe(void **state) {
     need_model();
     calls c = {0};
     vocis_session *session = open_session(1);
-    vocis_result *file = NULL, *pulled = NULL, *aborted = NULL;
+    vocis_result *file = NULL, *pulled = NULL, *aborted = NULL, *owned = NULL;
     vocis_audio audio = {0};
     vocis_transcribe_params p = greedy();
     p.on_segment = on_segment;
@@ -358,6 +358,16 @@ static void test_transcribe(void **state) {
     c = (calls){.stop_after = 3};
     assert_int_equal(vocis_transcribe(session, audio.samples, audio.n_samples, p, &aborted, NULL),
                      VOCIS_ERR_ABORTED);
+    vocis_transcribe_params wrong = p;
+    wrong.beam_size = 99;
+    assert_int_equal(vocis_transcribe_audio(session, &audio, wrong, &owned, NULL),
+                     VOCIS_ERR_ARGUMENT);
+    assert_non_null(audio.samples); /* not yet taken */
+    c = (calls){0};
+    assert_int_equal(vocis_transcribe_audio(session, &audio, p, &owned, NULL), VOCIS_OK);
+    assert_string_equal(vocis_result_text(owned), vocis_result_text(file));
+    assert_null(audio.samples);
+    vocis_result_destroy(owned);
     vocis_result_destroy(aborted);
     vocis_result_destroy(pulled);
     vocis_result_destroy(file);

@@ -275,7 +275,7 @@ static void test_speed(void **state) {
     vo_free(out);
 }
 
-/* Frames made on demand are those of the whole spectrogram, bit for bit, at any place. */
+/* Frames read on demand are those of the whole spectrogram, bit for bit, at any place. */
 static void test_frames_on_demand(void **state) {
     (void)state;
     enum { ALL = (JFK_SAMPLES + PAD) / VO_MEL_HOP };
@@ -287,16 +287,18 @@ static void test_frames_on_demand(void **state) {
     vo_mel *mel = vo_mel_create(80, &err);
     float *whole = vo_alloc_array(ALL, 80 * sizeof *whole),
           *part = vo_alloc_array(ALL, 80 * sizeof *part);
-    vo_mel_signal signal = {mel, &kernels, NULL, jfk(), JFK_SAMPLES, PAD};
-    float loudest;
+    vo_spectrogram kept;
     assert_int_equal(vo_mel_compute(mel, &kernels, NULL, jfk(), JFK_SAMPLES, PAD, whole, &err),
                      VO_OK);
-    assert_int_equal(vo_mel_loudest(&signal, &loudest, &err), VO_OK);
+    assert_int_equal(
+        vo_spectrogram_create(mel, &kernels, NULL, jfk(), JFK_SAMPLES, PAD, &kept, &err), VO_OK);
+    assert_true(kept.stored < JFK_SAMPLES / VO_MEL_HOP + 3);
     for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
-        assert_int_equal(vo_mel_frames(&signal, first[i], count[i], loudest, part, &err), VO_OK);
+        assert_int_equal(vo_spectrogram_read(&kept, first[i], count[i], part, &err), VO_OK);
         assert_memory_equal(part, whole + first[i] * 80, (size_t)count[i] * 80 * sizeof *part);
     }
-    assert_int_equal(vo_mel_frames(&signal, ALL - 3, 4, loudest, part, &err), VO_ERR_ARGUMENT);
+    assert_int_equal(vo_spectrogram_read(&kept, ALL - 3, 4, part, &err), VO_ERR_ARGUMENT);
+    vo_spectrogram_free(&kept);
     vo_free(whole);
     vo_free(part);
     vo_mel_destroy(mel);

@@ -95,7 +95,8 @@ vocis_result *real_transcribe(vocis_session *session, const char *path,
     vo_audio_params reading = vo_audio_default_params();
     vocis_result *result = NULL;
     if (vo_audio_load(path, &reading, &audio, &err) != VO_OK ||
-        vo_transcribe(session, audio.samples, audio.n_samples, params, &result, &err) != VO_OK)
+        vo_transcribe(session, audio.samples, audio.n_samples, NULL, params, &result, &err) !=
+            VO_OK)
         fprintf(stderr, "%s: %s\n", path, err.message);
     vo_audio_free(&audio);
     return result;

@@ -34,9 +34,9 @@ static vocis_result *run(const char *compute, int threads, int windows, int beam
     assert_int_equal(vo_session_create(model, sp, &session, &err), VO_OK);
     vo_audio audio = real_audio(real_data(speech));
     assert_true(audio.n_samples > SECONDS * VOCIS_SAMPLE_RATE);
-    assert_int_equal(
-        vo_transcribe(session, audio.samples, SECONDS * VOCIS_SAMPLE_RATE, &params, &result, &err),
-        VO_OK);
+    assert_int_equal(vo_transcribe(session, audio.samples, SECONDS * VOCIS_SAMPLE_RATE, NULL,
+                                   &params, &result, &err),
+                     VO_OK);
     vo_audio_free(&audio);
     real_session_destroy(session);
     real_engine_destroy(engine);

@@ -40,7 +40,7 @@ static int transcribe(vocis_session *session, const vo_audio *jfk, int beams, in
     vocis_result *result = NULL;
     vocis_transcribe_params p = real_params(beams);
     p.language = "en";
-    if (vo_transcribe(session, jfk->samples, jfk->n_samples, &p, &result, &err) != VO_OK)
+    if (vo_transcribe(session, jfk->samples, jfk->n_samples, NULL, &p, &result, &err) != VO_OK)
         fail_msg("%s", err.message);
     int n = real_result_ids(result, ids, MAX_IDS);
     assert_true(n > 20);

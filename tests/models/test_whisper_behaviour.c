@@ -101,7 +101,7 @@ static vocis_result *run(fixture *f, const float *samples, int64_t n,
                          const vocis_transcribe_params *p) {
     vo_error err = {0};
     vocis_result *result = NULL;
-    if (vo_transcribe(f->session, samples, n, p, &result, &err) != VO_OK)
+    if (vo_transcribe(f->session, samples, n, NULL, p, &result, &err) != VO_OK)
         fail_msg("%s", err.message);
     check_result(result);
     return result;
@@ -123,8 +123,9 @@ static void assert_refused(fixture *f, vocis_session *session, const vocis_trans
                            const char *part) {
     vo_error err = {0};
     vocis_result *result = NULL;
-    assert_int_equal(vo_transcribe(session, f->jfk.samples, f->jfk.n_samples, p, &result, &err),
-                     VO_ERR_ARGUMENT);
+    assert_int_equal(
+        vo_transcribe(session, f->jfk.samples, f->jfk.n_samples, NULL, p, &result, &err),
+        VO_ERR_ARGUMENT);
     assert_null(result);
     if (!strstr(err.message, part)) fail_msg("\"%s\" lacks \"%s\"", err.message, part);
 }
@@ -439,7 +440,8 @@ static void test_english_only(void **state) {
     p = real_params(1);
     vo_error err = {0};
     vocis_result *r;
-    assert_int_equal(vo_transcribe(session, f->jfk.samples, f->jfk.n_samples, &p, &r, &err), VO_OK);
+    assert_int_equal(vo_transcribe(session, f->jfk.samples, f->jfk.n_samples, NULL, &p, &r, &err),
+                     VO_OK);
     assert_string_equal(r->language, "en");
     assert_false(r->language_detected);
     assert_words("tiny.en", jfk_words, r, 0);
@@ -628,16 +630,16 @@ static void test_abort(void **state) {
     observer early = {.abort_at = 1}, within = {.abort_at = 10},
              between = {.abort_after_segment = true};
     vocis_transcribe_params p = observed(&early);
-    assert_int_equal(vo_transcribe(f->session, f->buffer, n, &p, &r, &err), VO_ERR_ABORTED);
+    assert_int_equal(vo_transcribe(f->session, f->buffer, n, NULL, &p, &r, &err), VO_ERR_ABORTED);
     assert_null(r);
     p = observed(&within);
     err = (vo_error){0};
-    assert_int_equal(vo_transcribe(f->session, f->buffer, n, &p, &r, &err), VO_ERR_ABORTED);
+    assert_int_equal(vo_transcribe(f->session, f->buffer, n, NULL, &p, &r, &err), VO_ERR_ABORTED);
     assert_null(r); /* in the first window: nothing was finished */
     assert_int_equal(within.polls, 10);
     p = observed(&between);
     err = (vo_error){0};
-    assert_int_equal(vo_transcribe(f->session, f->buffer, n, &p, &r, &err), VO_ERR_ABORTED);
+    assert_int_equal(vo_transcribe(f->session, f->buffer, n, NULL, &p, &r, &err), VO_ERR_ABORTED);
     assert_non_null(r);
     check_result(r);
     assert_int_equal(r->n_segments, between.segments);
@@ -663,7 +665,8 @@ static void test_memory(void **state) {
     p.beam_size = 5;
     vo_error err = {0};
     vocis_result *r;
-    assert_int_equal(vo_transcribe(session, f->jfk.samples, f->jfk.n_samples, &p, &r, &err), VO_OK);
+    assert_int_equal(vo_transcribe(session, f->jfk.samples, f->jfk.n_samples, NULL, &p, &r, &err),
+                     VO_OK);
     assert_words("beam 5", jfk_words, r, 0);
     size_t peak = vo_memory_get_stats().peak_bytes - before;
     printf("base: model and session of 5 rows %.1f MB, peak while transcribing %.1f MB\n",

@@ -333,7 +333,7 @@ static void check_transcribed(fixture *f, const char *name, json_t *golden) {
     memcpy(padded, f->jfk.samples, (size_t)f->jfk.n_samples * sizeof *padded);
     vo_error err = {0};
     vocis_result *result;
-    assert_int_equal(vo_transcribe(f->session, padded, WINDOW, &p, &result, &err), VO_OK);
+    assert_int_equal(vo_transcribe(f->session, padded, WINDOW, NULL, &p, &result, &err), VO_OK);
     for (int i = 0; i < result->n_segments && result->segments[i].seek == 0; i++) {
         const vocis_segment *s = &result->segments[i];
         assert_true(n_have + s->n_tokens <= SAMPLE_LEN);
@@ -385,7 +385,7 @@ static void test_long(void **state) {
     p.max_tokens = LONG_SAMPLE_LEN;
     vo_error err = {0};
     vocis_result *result;
-    assert_int_equal(vo_transcribe(f->session, samples, n, &p, &result, &err), VO_OK);
+    assert_int_equal(vo_transcribe(f->session, samples, n, NULL, &p, &result, &err), VO_OK);
     json_t *golden = json_object_get(json_object_get(f->golden, "transcribe_long"), "segments");
     json_t *segment;
     size_t i;
@@ -429,8 +429,9 @@ static void test_window_moves(void **state) {
     p.max_tokens = 4;
     vo_error err = {0};
     vocis_result *result;
-    assert_int_equal(vo_transcribe(f->session, f->jfk.samples, f->jfk.n_samples, &p, &result, &err),
-                     VO_OK);
+    assert_int_equal(
+        vo_transcribe(f->session, f->jfk.samples, f->jfk.n_samples, NULL, &p, &result, &err),
+        VO_OK);
     assert_int_equal(result->n_segments, 0);
     assert_int_equal(result->timings.windows, 1);
     vo_result_destroy(result);
