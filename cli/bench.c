@@ -87,6 +87,7 @@ static int run(const verb *v, int argc, char **argv) {
     vocis_session_params session = vocis_session_default_params();
     session.max_sequences = MOST_ROWS / MOST_WINDOWS;
     session.max_windows = MOST_WINDOWS;
+    session.max_workers = 1; /* all of them in one step */
     if (status < 0) status = speech_open(v, &s.speech, session, &open);
     if (status >= 0) return status;
     const char *model = speech_model_name(&s.speech);

@@ -196,6 +196,11 @@ VOCIS_API int vocis_language_find(const char *name);
 typedef struct vocis_session_params {
     int max_sequences; /* most beams or samples per window: bounds the memory of caches. 5 */
     int max_windows;   /* most windows decoded side by side; 0 and 1: one after the other. 1 */
+    /* Most groups of those windows that go their own way, each with its share of the engine's
+     * number of threads, so that some encode while others decode; 0: one for every four windows.
+     * Several bring threads of their own, and take memory for activations each. The result is the
+     * same. 0 */
+    int max_workers;
 } vocis_session_params;
 VOCIS_API vocis_session_params vocis_session_default_params(void);
 VOCIS_API vocis_status vocis_session_create(vocis_model *model, vocis_session_params params,
@@ -333,7 +338,8 @@ VOCIS_API const char *vocis_result_language(const vocis_result *result); /* "en"
 VOCIS_API float vocis_result_language_probability(const vocis_result *result);
 VOCIS_API double vocis_result_duration(const vocis_result *result); /* seconds of audio */
 
-/* Where the time went, in seconds, and counts. */
+/* Where the time went, in seconds (mel, encode and decode added up over the session's workers), and
+ * counts. */
 typedef struct vocis_timings {
     double total, mel, cut, encode, decode;
     int windows, fallbacks, steps, tokens;

@@ -11,9 +11,3 @@ vo_status vo_runtime_create(const vo_kernels *kernels, vo_pool *pool, vo_runtime
     *runtime = (vo_runtime){{0}};
     return vo_cpu_backend_create(kernels, pool, &runtime->streams[VO_STREAM_CPU], err);
 }
-
-void vo_runtime_destroy(vo_runtime *runtime) {
-    for (int s = 0; s < VO_STREAM_COUNT; s++)
-        if (runtime->streams[s]) runtime->streams[s]->vtable->destroy(runtime->streams[s]);
-    *runtime = (vo_runtime){{0}};
-}

@@ -12,6 +12,5 @@
 /* Creates every backend that this build has and this machine can use. The pool must outlive it. */
 vo_status vo_runtime_create(const vo_kernels *kernels, vo_pool *pool, vo_runtime *runtime,
                             vo_error *err);
-void vo_runtime_destroy(vo_runtime *runtime);
 
 #endif

@@ -15,6 +15,7 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 enum { MAX_THREADS = 256, SPINS_PER_CLOCK = 32 };
 static const double SPIN_SECONDS = 50e-6;
@@ -269,15 +270,18 @@ void vo_pool_destroy(vo_pool *pool) {
 
 struct vo_mutex {
     pthread_mutex_t mutex;
+    pthread_cond_t woken;
 };
 
 vo_mutex *vo_mutex_create(void) {
-    vo_mutex *mutex = vo_alloc(sizeof *mutex);
-    if (mutex != NULL && pthread_mutex_init(&mutex->mutex, NULL) != 0) {
-        vo_free(mutex);
-        return NULL;
+    vo_mutex *m = vo_alloc(sizeof *m);
+    if (m == NULL) return NULL;
+    if (pthread_mutex_init(&m->mutex, NULL) == 0) {
+        if (pthread_cond_init(&m->woken, NULL) == 0) return m;
+        pthread_mutex_destroy(&m->mutex);
     }
-    return mutex;
+    vo_free(m);
+    return NULL;
 }
 
 void vo_mutex_lock(vo_mutex *mutex) {
@@ -288,8 +292,22 @@ void vo_mutex_unlock(vo_mutex *mutex) {
     pthread_mutex_unlock(&mutex->mutex);
 }
 
+void vo_mutex_wait(vo_mutex *mutex, double seconds) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    const double end = (double)until.tv_nsec * 1e-9 + seconds;
+    until.tv_sec += (time_t)end;
+    until.tv_nsec = (long)((end - (double)(time_t)end) * 1e9);
+    pthread_cond_timedwait(&mutex->woken, &mutex->mutex, &until);
+}
+
+void vo_mutex_wake(vo_mutex *mutex) {
+    pthread_cond_broadcast(&mutex->woken);
+}
+
 void vo_mutex_destroy(vo_mutex *mutex) {
     if (mutex == NULL) return;
+    pthread_cond_destroy(&mutex->woken);
     pthread_mutex_destroy(&mutex->mutex);
     vo_free(mutex);
 }

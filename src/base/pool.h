@@ -34,6 +34,9 @@ typedef struct vo_mutex vo_mutex;
 vo_mutex *vo_mutex_create(void);
 void vo_mutex_lock(vo_mutex *mutex);
 void vo_mutex_unlock(vo_mutex *mutex);
+/* By its owner: gives it away until it is woken, or so many seconds are over, or for no reason. */
+void vo_mutex_wait(vo_mutex *mutex, double seconds);
+void vo_mutex_wake(vo_mutex *mutex); /* all who wait */
 void vo_mutex_destroy(vo_mutex *mutex);
 
 #endif

@@ -30,21 +30,40 @@ struct vocis_model {
     vo_mel *mel;
 };
 
-/* One of the windows that a session decodes at a time: an audio window of the state, rows of its
+typedef struct vo_worker vo_worker;
+
+/* One of the windows that a worker decodes at a time: an audio window of the state, rows of its
  * cache, and the decoder that drives them through lm (whose self is the lane). */
 typedef struct vo_lane {
-    vocis_session *session;
+    vo_worker *worker;
     int window, first_row;
     vo_lm lm;
     vo_decoder *decoder;
+    struct vo_track *track; /* what runs in it (run.c), or NULL */
+    int first_feed;         /* its first one in this step, or -1 */
 } vo_lane;
+
+/* A share of a session's windows and of its threads, with a state of its own: workers do not wait
+ * for each other, so that some encode while others decode. */
+struct vo_worker {
+    vocis_session *session;
+    vo_pool *pool;
+    vo_runtime runtime;
+    vo_whisper_state *state;
+    vo_lane *lanes; /* [n_lanes], among the session's */
+    int n_lanes;
+    vo_whisper_feed *feeds; /* [n_lanes * max_sequences], of one step */
+    float *const *logits;   /* of that step */
+    bool first_encoded;     /* lane 0 holds the first whole window of the input */
+    vocis_timings timings;
+};
 
 struct vocis_session {
     vocis_model *model;
-    vo_whisper_state *state;
-    vo_lane *lanes;         /* [max_windows] */
-    vo_whisper_feed *feeds; /* [max_sequences * max_windows], of one step */
-    int max_sequences, max_windows;
+    int max_sequences, max_windows, n_workers;
+    vo_lane *lanes;     /* [max_windows] */
+    vo_worker *workers; /* [n_workers] */
+    vo_pool *crew;      /* a thread for every worker; NULL: one, whose threads are the engine's */
 };
 
 /* compute: "auto", "f32", "bf16", "int8", "int4"; NULL: auto. */
@@ -55,7 +74,7 @@ void vo_model_destroy(vocis_model *model);
 vo_status vo_session_create(vocis_model *model, vocis_session_params params,
                             vocis_session **session, vo_error *err);
 void vo_session_destroy(vocis_session *session);
-/* Feeds of a lane's inputs, as the state takes them; returns how many. */
+/* Feeds of a lane's inputs, as its worker's state takes them; returns how many. */
 int vo_lane_feeds(const vo_lane *lane, const vo_lm_input *inputs, int n, vo_whisper_feed *feeds);
 
 /* transcribe.c: the main job. owned: where the samples are to be freed (vo_free) and set to NULL
@@ -66,7 +85,7 @@ vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_
 /* language.c */
 vo_status vo_detect_language(vocis_session *session, const float *samples, int64_t n_samples,
                              float *probabilities, int *best, vo_error *err);
-/* Language probabilities of the window that was encoded last: [n_languages]; returns the best. */
+/* Language probabilities of what lane 0 of the session has encoded: [n_languages], and the best. */
 vo_status vo_language_of_window(vocis_session *session, float *probabilities, int *best,
                                 vo_error *err);
 

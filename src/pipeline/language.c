@@ -43,8 +43,8 @@ vo_status vo_detect_language(vocis_session *s, const float *samples, int64_t n_s
     for (int i = 0; probabilities && vo_language_code(i); i++) probabilities[i] = 0;
     vo_status status =
         vo_mel_compute(s->model->mel, &s->model->engine->kernels, s->model->engine->pool, samples,
-                       used, window - used, vo_whisper_mel(s->state), err);
-    if (status == VO_OK) status = vo_whisper_encode(s->state, 0, err);
+                       used, window - used, vo_whisper_mel(s->workers->state), err);
+    if (status == VO_OK) status = vo_whisper_encode(s->workers->state, 0, err);
     if (status == VO_OK) status = vo_language_of_window(s, probabilities, best, err);
     return status;
 }

@@ -164,9 +164,9 @@ static vo_status measure_encoder(vocis_session *s, double *times, int runs, doub
     const vo_whisper_dims *d = &s->model->whisper->dims;
     vo_status status = VO_OK;
     for (int i = -1; status == VO_OK && i < runs; i++) {
-        fill_noise(vo_whisper_mel(s->state), 2 * (int64_t)d->n_audio_ctx * d->n_mels);
+        fill_noise(vo_whisper_mel(s->workers->state), 2 * (int64_t)d->n_audio_ctx * d->n_mels);
         double begin = vo_clock_seconds();
-        status = vo_whisper_encode(s->state, 0, err);
+        status = vo_whisper_encode(s->workers->state, 0, err);
         if (i >= 0) times[i] = vo_clock_seconds() - begin;
     }
     if (status == VO_OK) *seconds = median(times, runs);
@@ -176,7 +176,7 @@ static vo_status measure_encoder(vocis_session *s, double *times, int runs, doub
 static vo_status empty_rows(vocis_session *s, vo_error *err) {
     vo_status status = VO_OK;
     for (int i = 0; status == VO_OK && i < s->max_sequences * s->max_windows; i++)
-        status = vo_kv_truncate(vo_whisper_cache(s->state), i, 0, err);
+        status = vo_kv_truncate(vo_whisper_cache(s->workers->state), i, 0, err);
     return status;
 }
 
@@ -190,22 +190,24 @@ static vo_status measure_step(vocis_session *s, vocis_step_time *step, double *t
     float *const *logits;
     vo_status status = VO_OK;
     for (int i = -1; status == VO_OK && i < runs; i++) {
-        bool first = i < 0 || vo_kv_length(vo_whisper_cache(s->state), 0) >= limit;
+        bool first = i < 0 || vo_kv_length(vo_whisper_cache(s->workers->state), 0) >= limit;
         if (first) status = empty_rows(s, err);
         for (int r = 0; first && status == VO_OK && r < step->rows; r++) {
             vo_whisper_feed prompt = {
                 .row = r, .window = r / shared, .n_tokens = PROMPT, .tokens = tokens};
-            status = vo_whisper_step(s->state, &prompt, 1, &logits, err);
+            status = vo_whisper_step(s->workers->state, &prompt, 1, &logits, err);
         }
         for (int r = 0; r < step->rows; r++)
-            s->feeds[r] = (vo_whisper_feed){
+            s->workers->feeds[r] = (vo_whisper_feed){
                 .row = r, .window = r / shared, .n_tokens = 1, .tokens = &tokens[0]};
         double begin = vo_clock_seconds();
-        if (status == VO_OK) status = vo_whisper_step(s->state, s->feeds, step->rows, &logits, err);
+        if (status == VO_OK)
+            status =
+                vo_whisper_step(s->workers->state, s->workers->feeds, step->rows, &logits, err);
         if (i >= 0) times[i] = vo_clock_seconds() - begin;
     }
     if (status == VO_OK) step->seconds = median(times, runs);
-    step->megabytes = (double)vo_whisper_step_bytes(s->state, step->windows) / 1e6;
+    step->megabytes = (double)vo_whisper_step_bytes(s->workers->state, step->windows) / 1e6;
     return status == VO_OK ? empty_rows(s, err) : status;
 }
 

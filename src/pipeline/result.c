@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 
+#include <limits.h>
 #include <string.h>
 
 vocis_result *vo_result_create(void) {
@@ -24,14 +25,22 @@ static void *copy(const void *data, size_t bytes) {
     return p;
 }
 
+/* Room for n segments more. */
+static vo_status reserve(vocis_result *r, int n, vo_error *err) {
+    int capacity = r->capacity ? r->capacity : 16;
+    while (capacity - r->n_segments < n && capacity <= INT_MAX / 2) capacity *= 2;
+    if (capacity == r->capacity) return VO_OK;
+    vocis_segment *grown = capacity - r->n_segments < n
+                               ? NULL
+                               : vo_realloc(r->segments, (size_t)capacity * sizeof *grown);
+    if (!grown) return vo_fail(err, VO_ERR_MEMORY, "no memory for another segment");
+    r->segments = grown;
+    r->capacity = capacity;
+    return VO_OK;
+}
+
 vo_status vo_result_add(vocis_result *r, const vocis_segment *segment, vo_error *err) {
-    if (r->n_segments == r->capacity) {
-        int capacity = r->capacity ? 2 * r->capacity : 16;
-        vocis_segment *grown = vo_realloc(r->segments, (size_t)capacity * sizeof *grown);
-        if (!grown) return vo_fail(err, VO_ERR_MEMORY, "no memory for another segment");
-        r->segments = grown;
-        r->capacity = capacity;
-    }
+    if (reserve(r, 1, err) != VO_OK) return VO_ERR_MEMORY;
     vocis_segment *s = &r->segments[r->n_segments];
     size_t n = (size_t)segment->n_tokens;
     *s = *segment;
@@ -44,6 +53,17 @@ vo_status vo_result_add(vocis_result *r, const vocis_segment *segment, vo_error 
         return vo_fail(err, VO_ERR_MEMORY, "no memory for another segment");
     }
     r->n_segments++;
+    return VO_OK;
+}
+
+vo_status vo_result_move(vocis_result *r, vocis_result *from, vo_error *err) {
+    if (reserve(r, from->n_segments, err) != VO_OK) return VO_ERR_MEMORY;
+    for (int i = 0; i < from->n_segments; i++) {
+        r->segments[r->n_segments] = from->segments[i];
+        r->segments[r->n_segments].id = r->n_segments;
+        r->n_segments++;
+    }
+    from->n_segments = 0;
     return VO_OK;
 }
 

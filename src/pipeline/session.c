@@ -80,28 +80,29 @@ int vo_lane_feeds(const vo_lane *lane, const vo_lm_input *inputs, int n, vo_whis
 static vo_status lm_step(void *self, const vo_lm_input *inputs, int n, float *const **logits,
                          vo_error *err) {
     vo_lane *lane = self;
-    vocis_session *s = lane->session;
-    if (n > s->max_sequences) return vo_fail(err, VO_ERR_INTERNAL, "%d rows in one step", n);
-    vo_lane_feeds(lane, inputs, n, s->feeds);
-    return vo_whisper_step(s->state, s->feeds, n, logits, err);
+    vo_worker *w = lane->worker;
+    if (n > lane->lm.max_rows) return vo_fail(err, VO_ERR_INTERNAL, "%d rows in one step", n);
+    vo_lane_feeds(lane, inputs, n, w->feeds);
+    return vo_whisper_step(w->state, w->feeds, n, logits, err);
 }
 
 static vo_status lm_fork(void *self, const int *parents, int n, vo_error *err) {
     vo_lane *lane = self;
-    return vo_kv_fork(vo_whisper_cache(lane->session->state), lane->first_row,
-                      lane->session->max_sequences, parents, n, err);
+    return vo_kv_fork(vo_whisper_cache(lane->worker->state), lane->first_row, lane->lm.max_rows,
+                      parents, n, err);
 }
 
 static vo_status lm_rewind(void *self, int row, int length, vo_error *err) {
     vo_lane *lane = self;
-    return vo_kv_truncate(vo_whisper_cache(lane->session->state), lane->first_row + row, length,
+    return vo_kv_truncate(vo_whisper_cache(lane->worker->state), lane->first_row + row, length,
                           err);
 }
 
-static vo_status create_lane(vocis_session *s, int index, vo_error *err) {
+static vo_status create_lane(vo_worker *w, int index, vo_error *err) {
+    const vocis_session *s = w->session;
     const vo_whisper_dims *dims = &s->model->whisper->dims;
-    vo_lane *lane = &s->lanes[index];
-    *lane = (vo_lane){.session = s, .window = index, .first_row = index * s->max_sequences};
+    vo_lane *lane = &w->lanes[index];
+    *lane = (vo_lane){.worker = w, .window = index, .first_row = index * s->max_sequences};
     lane->lm = (vo_lm){.self = lane,
                        .n_vocab = dims->n_vocab,
                        .max_rows = s->max_sequences,
@@ -111,6 +112,62 @@ static vo_status create_lane(vocis_session *s, int index, vo_error *err) {
                        .rewind = lm_rewind};
     lane->decoder = vo_decoder_create(&lane->lm, err);
     return lane->decoder ? VO_OK : VO_ERR_MEMORY;
+}
+
+/* Weights are prepared by all threads of the engine, whichever worker needs them first. */
+static vo_status create_threads(vo_worker *w, int threads, vo_error *err) {
+    const vocis_engine *engine = w->session->model->engine;
+    w->pool = vo_pool_create(threads, err);
+    if (!w->pool) return VO_ERR_MEMORY;
+    return vo_runtime_share(&engine->runtime, w->pool, &w->runtime, err);
+}
+
+/* Lanes and threads are shared out evenly; the first workers get what remains. */
+static vo_status create_worker(vocis_session *s, int index, int first_lane, int n_lanes,
+                               vo_error *err) {
+    const vocis_engine *engine = s->model->engine;
+    const int all = vo_pool_threads(engine->pool), rows = n_lanes * s->max_sequences;
+    vo_worker *w = &s->workers[index];
+    *w = (vo_worker){.session = s, .lanes = s->lanes + first_lane, .n_lanes = n_lanes};
+    w->feeds = vo_alloc_array((size_t)rows, sizeof *w->feeds);
+    vo_status status = w->feeds ? VO_OK : vo_fail(err, VO_ERR_MEMORY, "no memory for a session");
+    if (!s->crew) {
+        w->pool = engine->pool;
+        w->runtime = engine->runtime;
+    } else if (status == VO_OK) {
+        status = create_threads(w, all / s->n_workers + (index < all % s->n_workers), err);
+    }
+    const vo_whisper_state_params state = {.rows = rows, .windows = n_lanes};
+    if (status == VO_OK)
+        status = vo_whisper_state_create(s->model->whisper, &w->runtime, state, &w->state, err);
+    for (int i = 0; status == VO_OK && i < n_lanes; i++) status = create_lane(w, i, err);
+    return status;
+}
+
+/* A step of one window reads as many bytes of weights as of six windows' keys and values, so a
+ * worker for less than a few windows would read its weights for nothing. */
+static int count_workers(const vocis_session *s, int wanted) {
+    enum { LEAST_LANES = 4 };
+    const int threads = vo_pool_threads(s->model->engine->pool);
+    int most = s->max_windows < threads ? s->max_windows : threads;
+    if (wanted > 0) return wanted < most ? wanted : most;
+    if (most > s->max_windows / LEAST_LANES) most = s->max_windows / LEAST_LANES;
+    return most > 1 ? most : 1;
+}
+
+static vo_status create_workers(vocis_session *s, int wanted, vo_error *err) {
+    s->n_workers = count_workers(s, wanted);
+    s->lanes = vo_alloc_array((size_t)s->max_windows, sizeof *s->lanes);
+    s->workers = vo_alloc_array((size_t)s->n_workers, sizeof *s->workers);
+    if (!s->lanes || !s->workers) return vo_fail(err, VO_ERR_MEMORY, "no memory for a session");
+    if (s->n_workers > 1 && !(s->crew = vo_pool_create(s->n_workers, err))) return VO_ERR_MEMORY;
+    vo_status status = VO_OK;
+    for (int i = 0, lane = 0; status == VO_OK && i < s->n_workers; i++) {
+        const int n = s->max_windows / s->n_workers + (i < s->max_windows % s->n_workers);
+        status = create_worker(s, i, lane, n, err);
+        lane += n;
+    }
+    return status;
 }
 
 vo_status vo_session_create(vocis_model *model, vocis_session_params params, vocis_session **out,
@@ -124,20 +181,14 @@ vo_status vo_session_create(vocis_model *model, vocis_session_params params, voc
                        "max_windows must be between 1 and %d with max_sequences %d, not %d",
                        VO_WHISPER_MAX_ROWS / params.max_sequences, params.max_sequences,
                        params.max_windows);
-    const int rows = params.max_sequences * params.max_windows;
+    if (params.max_workers < 0)
+        return vo_fail(err, VO_ERR_ARGUMENT, "max_workers must not be negative");
     vocis_session *s = vo_alloc(sizeof *s);
     if (!s) return vo_fail(err, VO_ERR_MEMORY, "no memory for a session");
     s->model = model;
     s->max_sequences = params.max_sequences;
     s->max_windows = params.max_windows;
-    vo_whisper_state_params state = {.rows = rows, .windows = params.max_windows};
-    vo_status status =
-        vo_whisper_state_create(model->whisper, &model->engine->runtime, state, &s->state, err);
-    s->feeds = vo_alloc_array((size_t)rows, sizeof *s->feeds);
-    s->lanes = vo_alloc_array((size_t)s->max_windows, sizeof *s->lanes);
-    if (status == VO_OK && (!s->feeds || !s->lanes))
-        status = vo_fail(err, VO_ERR_MEMORY, "no memory for a session");
-    for (int i = 0; status == VO_OK && i < s->max_windows; i++) status = create_lane(s, i, err);
+    vo_status status = create_workers(s, params.max_workers, err);
     if (status != VO_OK)
         vo_session_destroy(s);
     else
@@ -148,8 +199,17 @@ vo_status vo_session_create(vocis_model *model, vocis_session_params params, voc
 void vo_session_destroy(vocis_session *s) {
     if (!s) return;
     for (int i = 0; s->lanes && i < s->max_windows; i++) vo_decoder_destroy(s->lanes[i].decoder);
-    vo_whisper_state_destroy(s->state);
+    for (int i = 0; s->workers && i < s->n_workers; i++) {
+        vo_worker *w = &s->workers[i];
+        vo_whisper_state_destroy(w->state);
+        if (s->crew) {
+            vo_runtime_destroy(&w->runtime);
+            vo_pool_destroy(w->pool);
+        }
+        vo_free(w->feeds);
+    }
+    vo_pool_destroy(s->crew);
+    vo_free(s->workers);
     vo_free(s->lanes);
-    vo_free(s->feeds);
     vo_free(s);
 }

@@ -23,13 +23,13 @@ static int64_t min64(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-vo_status vo_track_create(vo_track_plan *plan, const int64_t *clips, int n_clips,
-                          vocis_result *result, vo_track **out, vo_error *err) {
+vo_status vo_track_create(const vo_track_plan *plan, const int64_t *clips, int n_clips,
+                          vo_track **out, vo_error *err) {
     vo_track *t = vo_alloc(sizeof *t);
     int64_t *copy = vo_alloc_array((size_t)n_clips * 2, sizeof *copy);
     vo_status status = VO_ERR_MEMORY;
     if (t && copy) {
-        *t = (vo_track){.plan = plan, .result = result, .clips = copy, .n_clips = n_clips};
+        *t = (vo_track){.plan = plan, .clips = copy, .n_clips = n_clips};
         memcpy(copy, clips, (size_t)n_clips * 2 * sizeof *copy);
         t->seek = copy[0];
         status = vo_tokens_append(&t->all, plan->initial.ids, plan->initial.n, err);
@@ -71,18 +71,18 @@ static vo_status seek_window(vo_track *t) {
     return VO_OK;
 }
 
-vo_status vo_encode_frames(const vo_track_plan *plan, int64_t from, int64_t count, int window,
+vo_status vo_encode_frames(const vo_track_plan *plan, vo_lane *lane, int64_t from, int64_t count,
                            vo_error *err) {
-    vocis_session *session = plan->session;
-    int64_t n_mels = session->model->whisper->dims.n_mels;
-    float *mel = vo_whisper_mel(session->state);
+    vo_worker *w = lane->worker;
+    int64_t n_mels = w->session->model->whisper->dims.n_mels;
+    float *mel = vo_whisper_mel(w->state);
     double begin = vo_clock_seconds();
     vo_status status = vo_spectrogram_read(&plan->mel, from, count, mel, err);
     memset(mel + count * n_mels, 0, (size_t)((plan->window_frames - count) * n_mels) * sizeof *mel);
     double middle = vo_clock_seconds();
-    if (status == VO_OK) status = vo_whisper_encode(session->state, window, err);
-    plan->timings->mel += middle - begin;
-    plan->timings->encode += vo_clock_seconds() - middle;
+    if (status == VO_OK) status = vo_whisper_encode(w->state, lane->window, err);
+    w->timings.mel += middle - begin;
+    w->timings.encode += vo_clock_seconds() - middle;
     return status;
 }
 
@@ -90,14 +90,14 @@ vo_status vo_encode_frames(const vo_track_plan *plan, int64_t from, int64_t coun
  * the lane's rows goes: together with a new prompt it may be more than the cache holds. */
 static vo_status encode_window(vo_track *t, vo_error *err) {
     static const int first_row = 0;
-    vo_track_plan *plan = t->plan;
+    const vo_track_plan *plan = t->plan;
+    vo_worker *w = t->lane->worker;
     vo_lm *lm = &t->lane->lm;
-    bool ready = plan->first_encoded && t->lane->window == 0 && t->seek == 0 &&
-                 t->size == plan->window_frames;
-    if (t->lane->window == 0) plan->first_encoded = false;
-    plan->timings->windows++;
-    vo_status status =
-        ready ? VO_OK : vo_encode_frames(plan, t->seek, t->size, t->lane->window, err);
+    const bool ready =
+        w->first_encoded && t->lane->window == 0 && t->seek == 0 && t->size == plan->window_frames;
+    if (t->lane->window == 0) w->first_encoded = false;
+    w->timings.windows++;
+    vo_status status = ready ? VO_OK : vo_encode_frames(plan, t->lane, t->seek, t->size, err);
     if (status == VO_OK)
         status = vo_build_prompt(plan->session, plan->params, &t->all, plan->initial.n,
                                  t->prompt_reset_since, plan->language, &plan->prefix, &t->prompt,
@@ -142,8 +142,6 @@ static vo_decode_params decode_params(vo_track *t) {
         p->seed + (uint64_t)t->seek * 1000003u + (uint64_t)(fmin(temperature, 1e9) * 100 + 0.5);
     d.filters = t->filters;
     d.n_filters = n;
-    d.abort = p->on_abort;
-    d.abort_user = p->user;
     return d;
 }
 
@@ -153,7 +151,7 @@ static vo_status begin_attempt(vo_track *t, int attempt, vo_error *err) {
     vo_lm *lm = &t->lane->lm;
     int n_fed = t->sot_index + 1;
     t->attempt = attempt;
-    if (attempt > 0) t->plan->timings->fallbacks++;
+    if (attempt > 0) t->lane->worker->timings.fallbacks++;
     if (n_fed == t->prompt.n) n_fed--;
     vo_status status = lm->rewind(lm->self, 0, n_fed, err);
     const vo_decode_params d = decode_params(t);
@@ -174,8 +172,8 @@ static bool needs_fallback(const vo_track *t) {
 /* The decoder is done: keep what it found, or try the next temperature. */
 static vo_status end_attempt(vo_track *t, vo_error *err) {
     t->decoded = vo_decode_finish(t->lane->decoder);
-    t->plan->timings->steps += t->decoded.steps;
-    t->plan->timings->tokens += t->decoded.n_tokens;
+    t->lane->worker->timings.steps += t->decoded.steps;
+    t->lane->worker->timings.tokens += t->decoded.n_tokens;
     char *text = vo_tokenizer_decode(t->plan->session->model->tokenizer, t->decoded.tokens,
                                      t->decoded.n_tokens);
     if (!text) return vo_fail(err, VO_ERR_MEMORY, "no memory for text");
@@ -189,8 +187,7 @@ static vo_status end_attempt(vo_track *t, vo_error *err) {
     return VO_OK;
 }
 
-/* ---- SPLIT -------------------------------------------------------------------------------------
- */
+/* ---- SPLIT -------------------------------------------------------------------------------- */
 
 static bool is_time(const vo_track *t, int i) {
     return i >= 0 && i < t->decoded.n_tokens &&
@@ -228,10 +225,10 @@ static vo_status add_segment(vo_track *t, int from, int to, double start, double
                            .compression_ratio = (float)t->compression_ratio,
                            .no_speech_prob = t->no_speech};
         status = vo_tokens_append(&t->all, s.tokens, s.n_tokens, err);
+        vo_mutex_lock(t->result_mutex);
         if (status == VO_OK) status = vo_result_add(t->result, &s, err);
-        if (status == VO_OK && t->live && t->plan->params->on_segment)
-            t->plan->params->on_segment(t->plan->params->user,
-                                        &t->result->segments[t->result->n_segments - 1]);
+        vo_mutex_unlock(t->result_mutex);
+        if (status == VO_OK && t->on_added) t->on_added(t->added_user);
     }
     vo_free(text);
     return status;

@@ -16,7 +16,7 @@
 
 enum { VO_MAX_FILTERS = 3, VO_MAX_TEMPERATURES = 64 };
 
-/* What all tracks of an input share; does not change while they run, but for the counts. */
+/* What all tracks of an input share; does not change while they run. */
 typedef struct vo_track_plan {
     vocis_session *session;
     const vocis_transcribe_params *params;
@@ -33,8 +33,6 @@ typedef struct vo_track_plan {
     int32_t blank_ids[16];
     double temperatures[VO_MAX_TEMPERATURES];
     int n_temperatures;
-    vocis_timings *timings;
-    bool first_encoded; /* lane 0 holds the first whole window of the input */
 } vo_track_plan;
 
 typedef enum vo_track_state {
@@ -48,10 +46,13 @@ typedef enum vo_track_state {
 
 typedef struct vo_track {
     vo_track_state state;
-    vo_track_plan *plan;
-    vo_lane *lane;        /* where it runs */
-    vocis_result *result; /* where its segments go */
-    bool live;            /* they are reported as they come */
+    const vo_track_plan *plan;
+    int index;                    /* among the tracks of the input */
+    vo_lane *lane;                /* where it runs */
+    vocis_result *result;         /* where its segments go */
+    vo_mutex *result_mutex;       /* that others read the result under */
+    void (*on_added)(void *user); /* after each segment; may be NULL */
+    void *added_user;
 
     int64_t *clips; /* start, end, start, end ... in frames */
     int n_clips, clip;
@@ -71,20 +72,20 @@ typedef struct vo_track {
     float no_speech;
 } vo_track;
 
-/* Frames [from, from + count) become audio window `lane` of the session's state; the rest of the
- * window is 0. */
-vo_status vo_encode_frames(const vo_track_plan *plan, int64_t from, int64_t count, int window,
+/* Frames [from, from + count) become the audio of the lane; the rest of its window is 0. */
+vo_status vo_encode_frames(const vo_track_plan *plan, vo_lane *lane, int64_t from, int64_t count,
                            vo_error *err);
 
-/* clips: pairs of frames, ascending; copied. The track writes to `result`. */
-vo_status vo_track_create(vo_track_plan *plan, const int64_t *clips, int n_clips,
-                          vocis_result *result, vo_track **track, vo_error *err);
+/* clips: pairs of frames, ascending; copied. The caller sets the fields from index to added_user,
+ * and quiet, before it runs. */
+vo_status vo_track_create(const vo_track_plan *plan, const int64_t *clips, int n_clips,
+                          vo_track **track, vo_error *err);
 void vo_track_destroy(vo_track *track);
 
 /* Runs until the model has to be asked: *inputs (of the track's lane) are what it must be fed next,
- * *n = 0 when the track is finished. One call at a time in a session. */
+ * *n = 0 when the track is finished. One call at a time in a worker. */
 vo_status vo_track_next(vo_track *track, const vo_lm_input **inputs, int *n, vo_error *err);
-/* The logits of those inputs. Tracks of a session may take theirs at the same time. */
+/* The logits of those inputs. Tracks of a worker may take theirs at the same time. */
 void vo_track_take(vo_track *track, float *const *logits);
 
 #endif

@@ -4,17 +4,13 @@
  *
  *     COLLECT -> LANGUAGE -> CUT -> RUN -> FINISHED
  *
- * CUT makes tracks (track.h): one, or one for every chunk between pauses. RUN drives as many
- * tracks at a time as the session has lanes: it asks each what the model must be fed, feeds all of
- * it in one step, hands the logits back, and gives the lane of a finished track to the next. A
- * track never sees its neighbours, so its result is the same in any company. Results leave in
- * the order of the input. The spectrogram's clamp depends on the whole input, so all of it is made
- * first; the samples, twice as large, are not needed after CUT.
+ * CUT decides on tracks (track.h): one, or one for every chunk between pauses. RUN has the workers
+ * of the session run them (run.h). The spectrogram's clamp depends on the whole input, so all of it
+ * is made first; the samples, twice as large, are not needed after CUT.
  */
 #include "base/clock.h"
 #include "base/memory.h"
-#include "pipeline/chunks.h"
-#include "pipeline/track.h"
+#include "pipeline/run.h"
 #include "text/text.h"
 
 #include <math.h>
@@ -33,12 +29,7 @@ typedef struct job {
     int n_clips;
 
     vo_chunk *chunks; /* one for every track; NULL: one track over the clips */
-    int n_tracks, started, reported;
-    vo_track **tracks;      /* [n_tracks] */
-    vocis_result **waiting; /* [n_tracks] of tracks that are not the first unfinished one */
-    int *lane_track;        /* [max_windows] index of the track in a lane, or -1 */
-    int *lane_first;        /* [max_windows] its first feed in this step, or -1 */
-    float *const *logits;   /* of this step */
+    int n_tracks;
     vo_error *err;
 } job;
 
@@ -59,6 +50,7 @@ static vo_status collect(job *j) {
 /* ---- LANGUAGE ----------------------------------------------------------------------------- */
 
 static vo_status choose_language(job *j) {
+    vocis_session *session = j->plan.session;
     int index = 0;
     vo_status status = VO_OK;
     float probabilities[128] = {0};
@@ -75,12 +67,11 @@ static vo_status choose_language(job *j) {
                            j->plan.params->language);
     } else if (j->plan.ids->multilingual && j->plan.content_frames > 0) {
         /* The first 30 s of the padded spectrogram, so that silence is silence, not 0. */
-        status = vo_encode_frames(&j->plan, 0, j->plan.window_frames, 0, j->err);
-        if (status == VO_OK)
-            status = vo_language_of_window(j->plan.session, probabilities, &index, j->err);
+        status = vo_encode_frames(&j->plan, session->lanes, 0, j->plan.window_frames, j->err);
+        if (status == VO_OK) status = vo_language_of_window(session, probabilities, &index, j->err);
         j->result->language_probability = probabilities[index];
         j->result->language_detected = true;
-        j->plan.first_encoded = j->plan.content_frames >= j->plan.window_frames;
+        session->workers[0].first_encoded = j->plan.content_frames >= j->plan.window_frames;
     }
     if (!j->plan.ids->multilingual && j->plan.params->task == VOCIS_TRANSLATE)
         return vo_fail(j->err, VO_ERR_ARGUMENT, "an English-only model cannot translate");
@@ -119,132 +110,7 @@ static vo_status cut(job *j) {
         *j->owned = NULL;
     }
     j->samples = NULL;
-    const size_t n = (size_t)j->n_tracks, lanes = (size_t)s->max_windows;
-    j->tracks = vo_alloc_array(n, sizeof *j->tracks);
-    j->waiting = vo_alloc_array(n, sizeof *j->waiting);
-    j->lane_track = vo_alloc_array(lanes, sizeof *j->lane_track);
-    j->lane_first = vo_alloc_array(lanes, sizeof *j->lane_first);
-    if (!j->tracks || !j->waiting || !j->lane_track || !j->lane_first)
-        return vo_fail(j->err, VO_ERR_MEMORY, "no memory for %d stretches of audio", j->n_tracks);
-    for (size_t i = 0; i < lanes; i++) j->lane_track[i] = -1;
     return VO_OK;
-}
-
-/* ---- RUN ---------------------------------------------------------------------------------- */
-
-static vo_status start_track(job *j, int lane) {
-    const int i = j->started++;
-    const bool first = i == j->reported;
-    const vo_chunk *chunk = j->chunks ? j->chunks + i : NULL;
-    const int64_t one[2] = {chunk ? chunk->start : 0, chunk ? chunk->end : 0};
-    if (!first) {
-        j->waiting[i] = vo_result_create();
-        if (!j->waiting[i]) return vo_fail(j->err, VO_ERR_MEMORY, "no memory for a result");
-    }
-    vo_status status = vo_track_create(&j->plan, chunk ? one : j->clips, chunk ? 1 : j->n_clips,
-                                       first ? j->result : j->waiting[i], &j->tracks[i], j->err);
-    if (status != VO_OK) return status;
-    j->tracks[i]->lane = &j->plan.session->lanes[lane];
-    j->tracks[i]->live = first;
-    if (chunk) j->tracks[i]->quiet = chunk->quiet;
-    j->lane_track[lane] = i;
-    return VO_OK;
-}
-
-/* Segments that waited for their turn become part of the result. */
-static vo_status report_waiting(job *j, int i) {
-    vocis_result *from = j->waiting[i];
-    vo_status status = VO_OK;
-    for (int k = 0; from && status == VO_OK && k < from->n_segments; k++) {
-        status = vo_result_add(j->result, &from->segments[k], j->err);
-        if (status == VO_OK && j->plan.params->on_segment)
-            j->plan.params->on_segment(j->plan.params->user,
-                                       &j->result->segments[j->result->n_segments - 1]);
-    }
-    vo_result_destroy(from);
-    j->waiting[i] = NULL;
-    return status;
-}
-
-/* The first unfinished track reports as it goes, those behind it wait. */
-static vo_status report(job *j) {
-    vo_status status = VO_OK;
-    while (status == VO_OK && j->reported < j->started) {
-        vo_track *t = j->tracks[j->reported];
-        if (!t->live) {
-            status = report_waiting(j, j->reported);
-            t->result = j->result;
-            t->live = true;
-        }
-        if (t->state != VO_TRACK_FINISHED) break;
-        vo_track_destroy(t);
-        j->tracks[j->reported++] = NULL;
-    }
-    return status;
-}
-
-static void report_progress(const job *j) {
-    int64_t done = j->plan.content_frames;
-    if (!j->plan.params->on_progress) return;
-    if (j->reported < j->started)
-        done = j->tracks[j->reported]->seek < done ? j->tracks[j->reported]->seek : done;
-    else if (j->reported < j->n_tracks)
-        done = j->chunks[j->reported].start;
-    j->plan.params->on_progress(j->plan.params->user, (double)done * VO_SECONDS_PER_FRAME,
-                                j->result->duration);
-}
-
-/* What one lane wants to be fed, at feeds[*n]. A finished track makes room for the next. */
-static vo_status gather_lane(job *j, int lane, int *n) {
-    j->lane_first[lane] = -1;
-    for (;;) {
-        if (j->lane_track[lane] < 0) {
-            if (j->started == j->n_tracks) return VO_OK;
-            vo_status status = start_track(j, lane);
-            if (status != VO_OK) return status;
-        }
-        vo_track *t = j->tracks[j->lane_track[lane]];
-        const vo_lm_input *inputs;
-        int count;
-        vo_status status = vo_track_next(t, &inputs, &count, j->err);
-        if (status != VO_OK) return status;
-        if (count > 0) {
-            j->lane_first[lane] = *n;
-            *n += vo_lane_feeds(t->lane, inputs, count, t->lane->session->feeds + *n);
-            return VO_OK;
-        }
-        j->lane_track[lane] = -1;
-        status = report(j);
-        if (status != VO_OK) return status;
-    }
-}
-
-static void take_lane(void *arg, int64_t lane, int thread) {
-    const job *j = arg;
-    if (j->lane_first[lane] >= 0)
-        vo_track_take(j->tracks[j->lane_track[lane]], j->logits + j->lane_first[lane]);
-}
-
-static vo_status run(job *j) {
-    const vocis_session *s = j->plan.session;
-    const vocis_transcribe_params *p = j->plan.params;
-    int n = 0;
-    if (p->on_abort && p->on_abort(p->user)) return vo_fail(j->err, VO_ERR_ABORTED, "stopped");
-    vo_status status = VO_OK;
-    const int windows = j->result->timings.windows;
-    for (int lane = 0; status == VO_OK && lane < s->max_windows; lane++)
-        status = gather_lane(j, lane, &n);
-    if (status != VO_OK) return status;
-    if (windows != j->result->timings.windows || n == 0) report_progress(j);
-    if (n == 0) {
-        j->state = FINISHED;
-        return VO_OK;
-    }
-    double begin = vo_clock_seconds();
-    status = vo_whisper_step(s->state, s->feeds, n, &j->logits, j->err);
-    if (status == VO_OK) vo_pool_run(s->model->engine->pool, s->max_windows, take_lane, j);
-    j->result->timings.decode += vo_clock_seconds() - begin;
-    return status;
 }
 
 /* ---- the machine -------------------------------------------------------------------------- */
@@ -327,6 +193,16 @@ static vo_status prepare(job *j) {
     return status;
 }
 
+static vo_status run(job *j) {
+    const vo_run all = {.plan = &j->plan,
+                        .result = j->result,
+                        .chunks = j->chunks,
+                        .n_tracks = j->n_tracks,
+                        .clips = j->clips,
+                        .n_clips = j->n_clips};
+    return vo_run_tracks(&all, j->err);
+}
+
 static vo_status step(job *j) {
     switch (j->state) {
     case COLLECT:
@@ -336,6 +212,7 @@ static vo_status step(job *j) {
     case CUT:
         return cut(j);
     case RUN:
+        j->state = FINISHED;
         return run(j);
     case FINISHED:
         break;
@@ -343,14 +220,8 @@ static vo_status step(job *j) {
     return VO_OK;
 }
 
-/* Frees all but the result. What tracks had when a failure stopped them is kept, in order. */
+/* Frees all but the result. */
 static void end(job *j) {
-    for (int i = j->reported; j->waiting && i < j->started; i++) report_waiting(j, i);
-    for (int i = 0; j->tracks && i < j->n_tracks; i++) vo_track_destroy(j->tracks[i]);
-    vo_free(j->tracks);
-    vo_free(j->waiting);
-    vo_free(j->lane_track);
-    vo_free(j->lane_first);
     vo_free(j->chunks);
     vo_free(j->clips);
     vo_spectrogram_free(&j->plan.mel);
@@ -381,8 +252,11 @@ vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_
                              .params = params,
                              .ids = vo_tokenizer_ids(model->tokenizer),
                              .window_frames = 2 * (int64_t)model->whisper->dims.n_audio_ctx,
-                             .duration = j.result->duration,
-                             .timings = &j.result->timings};
+                             .duration = j.result->duration};
+    for (int i = 0; i < session->n_workers; i++) {
+        session->workers[i].first_encoded = false;
+        session->workers[i].timings = (vocis_timings){0};
+    }
     vo_status status = prepare(&j);
     while (status == VO_OK && j.state != FINISHED) status = step(&j);
     end(&j);

@@ -5,6 +5,7 @@
 #ifndef VO_TENSOR_BACKEND_H
 #define VO_TENSOR_BACKEND_H
 
+#include "base/pool.h"
 #include "tensor/array.h"
 
 typedef struct vo_backend vo_backend;
@@ -35,6 +36,9 @@ typedef struct vo_backend_vtable {
      * nothing. */
     void (*run)(vo_backend *backend, const vo_array *node, const int64_t params[VO_PARAM_COUNT],
                 void *workspace);
+    /* Another backend of the same device, which splits its work over `pool`. */
+    vo_status (*share)(const vo_backend *backend, vo_pool *pool, vo_backend **shared,
+                       vo_error *err);
     void (*destroy)(vo_backend *backend);
 } vo_backend_vtable;
 
@@ -46,5 +50,11 @@ struct vo_backend {
 typedef struct vo_runtime {
     vo_backend *streams[VO_STREAM_COUNT];
 } vo_runtime;
+
+/* The same streams for another thread of control, whose work is split over `pool`. Plans of both
+ * may run at the same time. Both pools must outlive it. */
+vo_status vo_runtime_share(const vo_runtime *runtime, vo_pool *pool, vo_runtime *shared,
+                           vo_error *err);
+void vo_runtime_destroy(vo_runtime *runtime);
 
 #endif

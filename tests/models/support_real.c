@@ -117,9 +117,9 @@ void real_encode(vocis_session *s, const float *samples, int64_t n_samples) {
     assert_true(n_samples <= window);
     assert_int_equal(vo_mel_compute(s->model->mel, &s->model->engine->kernels,
                                     s->model->engine->pool, samples, n_samples, window - n_samples,
-                                    vo_whisper_mel(s->state), &err),
+                                    vo_whisper_mel(s->workers->state), &err),
                      VO_OK);
-    assert_int_equal(vo_whisper_encode(s->state, 0, &err), VO_OK);
+    assert_int_equal(vo_whisper_encode(s->workers->state, 0, &err), VO_OK);
 }
 
 int real_json_ids(const json_t *array, int32_t *ids, int capacity) {

@@ -62,7 +62,7 @@ static void make_outcome(int threads, const char *cpu, int beams, outcome *out) 
     memset(out, 0, sizeof *out);
     real_encode(session, jfk.samples, jfk.n_samples);
     out->audio_bytes = (size_t)dims->n_audio_ctx * (size_t)dims->n_audio_state * sizeof(float);
-    out->audio = copy(vo_whisper_audio(session->state), out->audio_bytes);
+    out->audio = copy(vo_whisper_audio(session->workers->state), out->audio_bytes);
     vo_lm *lm = &session->lanes[0].lm;
     assert_int_equal(lm->step(lm->self, &(vo_lm_input){0, N_PROMPT, prompt}, 1, &logits, &err),
                      VO_OK);

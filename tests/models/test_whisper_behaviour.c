@@ -609,7 +609,7 @@ static void test_steps_allocate_nothing(void **state) {
     uint64_t before = 0;
     for (int round = 0; round < 2; round++) {
         if (round == 1) before = vo_memory_get_stats().allocations;
-        assert_int_equal(vo_whisper_encode(f->session->state, 0, &err), VO_OK);
+        assert_int_equal(vo_whisper_encode(f->session->workers->state, 0, &err), VO_OK);
         assert_int_equal(lm->rewind(lm->self, 0, 0, &err), VO_OK);
         assert_int_equal(lm->step(lm->self, &(vo_lm_input){0, 3, start}, 1, &logits, &err), VO_OK);
         for (int i = 0; i < 3; i++)

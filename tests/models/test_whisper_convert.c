@@ -187,7 +187,8 @@ static void same_logits(void **state) {
         float *const *logits;
         size_t bytes = (size_t)s->model->whisper->dims.n_vocab * sizeof **logits;
         assert_int_equal(
-            vo_whisper_step(s->state, &(vo_whisper_feed){0, 0, 3, ids}, 1, &logits, NULL), VO_OK);
+            vo_whisper_step(s->workers->state, &(vo_whisper_feed){0, 0, 3, ids}, 1, &logits, NULL),
+            VO_OK);
         if (m == 0) {
             first = vo_alloc(bytes);
             memcpy(first, logits[0], bytes);

@@ -36,7 +36,7 @@ static void check_ggml(vocis_engine *engine, const char *name, json_t *golden,
     vocis_session *session = real_session(engine, real_data(relative), 1);
     assert_non_null(session);
     real_encode(session, jfk->samples, jfk->n_samples);
-    const float *audio = vo_whisper_audio(session->state);
+    const float *audio = vo_whisper_audio(session->workers->state);
     double sum = 0, worst = 0;
     for (int64_t i = 0; i < 1500 * session->model->whisper->dims.n_audio_state; i++)
         sum += fabsf(audio[i]);
@@ -178,7 +178,7 @@ static float *encoded(vocis_engine *engine, const char *name, const char *comput
     *count = (int64_t)dims->n_audio_ctx * dims->n_audio_state;
     float *copy = vo_alloc_array((size_t)*count, sizeof *copy);
     assert_non_null(copy);
-    memcpy(copy, vo_whisper_audio(session->state), (size_t)*count * sizeof *copy);
+    memcpy(copy, vo_whisper_audio(session->workers->state), (size_t)*count * sizeof *copy);
     real_session_destroy(session);
     return copy;
 }

@@ -115,7 +115,7 @@ static void test_encoder(void **state) {
     fixture *f = *state;
     if (!f->session) skip();
     real_encode(f->session, f->jfk.samples, f->jfk.n_samples);
-    const float *have = vo_whisper_audio(f->session->state);
+    const float *have = vo_whisper_audio(f->session->workers->state);
     int64_t n, d = f->session->model->whisper->dims.n_audio_state;
     double worst = row_distance(have + 1499 * d, json_object_get(f->golden, "encoder_row_1499"), d);
     for (int64_t i = 0; i < 4; i++) {

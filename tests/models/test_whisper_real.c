@@ -68,10 +68,10 @@ static void encode_jfk(fixture *f) {
     assert_int_equal(vo_audio_load(real_data(jfk), &reading, &audio, &err), VO_OK);
     assert_int_equal(vo_mel_compute(f->session->model->mel, &f->engine->kernels, f->engine->pool,
                                     audio.samples, audio.n_samples, 480000 - audio.n_samples,
-                                    vo_whisper_mel(f->session->state), &err),
+                                    vo_whisper_mel(f->session->workers->state), &err),
                      VO_OK);
     vo_audio_free(&audio);
-    assert_int_equal(vo_whisper_encode(f->session->state, 0, &err), VO_OK);
+    assert_int_equal(vo_whisper_encode(f->session->workers->state, 0, &err), VO_OK);
 }
 
 static void test_encoder(void **state) {
@@ -82,7 +82,7 @@ static void test_encoder(void **state) {
     snprintf(name, sizeof name, "golden/whisper_real/%s_jfk_encoder.npy", f->name);
     int64_t n;
     float *golden = real_npy(real_data(name), &n);
-    const float *have = vo_whisper_audio(f->session->state);
+    const float *have = vo_whisper_audio(f->session->workers->state);
     assert_int_equal(n, 1500 * f->session->model->whisper->dims.n_audio_state);
     double error = 0, norm = 0, worst = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -178,7 +178,7 @@ static void encode_window(fixture *f, const char *path, int64_t seek) {
     int64_t content = audio.n_samples / VO_MEL_HOP,
             size = content - seek < 3000 ? content - seek : 3000;
     float *mel = vo_alloc_array((size_t)(content + 3000), (size_t)n_mels * sizeof *mel);
-    float *window = vo_whisper_mel(f->session->state);
+    float *window = vo_whisper_mel(f->session->workers->state);
     assert_int_equal(vo_mel_compute(f->session->model->mel, &f->engine->kernels, f->engine->pool,
                                     audio.samples, audio.n_samples, 480000, mel, &err),
                      VO_OK);
@@ -186,7 +186,7 @@ static void encode_window(fixture *f, const char *path, int64_t seek) {
     memcpy(window, mel + seek * n_mels, (size_t)(size * n_mels) * sizeof *window);
     vo_free(mel);
     vo_audio_free(&audio);
-    assert_int_equal(vo_whisper_encode(f->session->state, 0, &err), VO_OK);
+    assert_int_equal(vo_whisper_encode(f->session->workers->state, 0, &err), VO_OK);
 }
 
 /* How far apart the logits of `ours` and `theirs` are where the result's token number `at` was

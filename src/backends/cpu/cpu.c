@@ -40,6 +40,16 @@ static void cpu_run(vo_backend *backend, const vo_array *node, const int64_t par
     if (rows > 0) ops[node->op]->run((vo_cpu_backend *)backend, node, rows, workspace);
 }
 
+static vo_status cpu_share(const vo_backend *backend, vo_pool *pool, vo_backend **shared,
+                           vo_error *err) {
+    vo_cpu_backend *cpu = vo_alloc(sizeof *cpu);
+    if (!cpu) return vo_fail(err, VO_ERR_MEMORY, "no memory for the CPU backend");
+    *cpu = *(const vo_cpu_backend *)backend;
+    cpu->pool = pool;
+    *shared = &cpu->base;
+    return VO_OK;
+}
+
 static void cpu_destroy(vo_backend *backend) {
     vo_free(backend);
 }
@@ -49,6 +59,7 @@ static const vo_backend_vtable cpu_vtable = {.name = "cpu",
                                              .plan_chain = vo_cpu_plan_chain,
                                              .run_chain = vo_cpu_run_chain,
                                              .run = cpu_run,
+                                             .share = cpu_share,
                                              .destroy = cpu_destroy};
 
 vo_status vo_cpu_backend_create(const vo_kernels *kernels, vo_pool *pool, vo_backend **backend,

@@ -14,7 +14,7 @@ typedef struct vo_cpu_backend {
     vo_backend base;
     vo_kernels kernels;
     vo_pool *pool;    /* NULL inside a chain: one thread */
-    vo_pool *packers; /* of weights */
+    vo_pool *packers; /* of weights: all threads, also of a backend that shares */
 } vo_cpu_backend;
 
 /* The pool is borrowed: one pool serves the whole engine. */

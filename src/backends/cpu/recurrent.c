@@ -7,18 +7,25 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/matmul.h"
 
+/* A product whose weights one core has in its cache is over before others have begun. */
+static vo_pool *pool_for(const vo_cpu_backend *cpu, const vo_packed *w) {
+    return w->n * w->k <= 1 << 18 ? NULL : cpu->pool;
+}
+
 static vo_status prepare(vo_cpu_backend *cpu, vo_array *y, size_t *workspace, vo_error *err) {
     vo_status status = vo_cpu_prepare_packed(cpu, y, y->in[1], err);
     if (status != VO_OK) return status;
     const vo_packed *w = y->in[1]->prepared;
     *workspace = (size_t)(w->n + 16) * sizeof(float) +
-                 vo_gemm_workspace(&cpu->kernels, vo_pool_threads(cpu->pool), 1, w);
+                 vo_gemm_workspace(&cpu->kernels, vo_pool_threads(pool_for(cpu, w)), 1, w);
     return VO_OK;
 }
 
 static void run(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, void *workspace) {
     const vo_kernels *kernels = &cpu->kernels;
     const vo_array *gates = y->in[0];
+    const vo_packed *w = y->in[1]->prepared;
+    vo_pool *pool = pool_for(cpu, w);
     int64_t h = y->shape[1];
     float *state_h = y->in[2]->data, *state_c = state_h + h;
     float *g = workspace; /* [4h] */
@@ -27,12 +34,12 @@ static void run(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, void *work
         vo_gemm step = {.m = 1,
                         .a = state_h,
                         .lda = h,
-                        .b = y->in[1]->prepared,
+                        .b = w,
                         .residual = (const float *)gates->data + t * gates->row_stride,
                         .ldr = 4 * h,
                         .c = g,
                         .ldc = 4 * h};
-        vo_gemm_run(&step, kernels, cpu->pool, rest);
+        vo_gemm_run(&step, kernels, pool, rest);
         float *in = g, *forget = g + h, *cell = g + 2 * h, *out = g + 3 * h;
         kernels->sigmoid(2 * h, in, in);
         kernels->tanh(h, cell, cell);

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BATCH = 64, PADDED = VO_SILERO_CONTEXT + VO_SILERO_WINDOW + VO_SILERO_PAD };
+enum { BATCH = 256, PADDED = VO_SILERO_CONTEXT + VO_SILERO_WINDOW + VO_SILERO_PAD };
 
 struct vo_silero_state {
     vo_plan *plan;
