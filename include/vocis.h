@@ -197,9 +197,9 @@ typedef struct vocis_session_params {
     int max_sequences; /* most beams or samples per window: bounds the memory of caches. 5 */
     int max_windows;   /* most windows decoded side by side; 0 and 1: one after the other. 1 */
     /* Most groups of those windows that go their own way, each with its share of the engine's
-     * number of threads, so that some encode while others decode; 0: one for every four windows.
-     * Several bring threads of their own, and take memory for activations each. The result is the
-     * same. 0 */
+     * number of threads, so that some encode while others decode; 0: one for every four windows
+     * and four threads. Several bring threads of their own, and take memory for activations each.
+     * The result is the same. 0 */
     int max_workers;
 } vocis_session_params;
 VOCIS_API vocis_session_params vocis_session_default_params(void);

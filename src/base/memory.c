@@ -50,7 +50,7 @@ static bool must_fail(void) {
 static void *allocate(size_t bytes, bool zero) {
     if (bytes > PTRDIFF_MAX - 2 * VO_ALIGN || must_fail()) return NULL;
     /* Fresh pages from the system are zero already: calloc knows, and does not touch them. */
-    bool fresh = zero && bytes >= (size_t)1 << 20;
+    bool fresh = zero && bytes >= (size_t)1 << 17;
     void *base = NULL;
     char *start;
     if (fresh) {

@@ -144,15 +144,16 @@ static vo_status create_worker(vocis_session *s, int index, int first_lane, int 
     return status;
 }
 
-/* A step of one window reads as many bytes of weights as of six windows' keys and values, so a
- * worker for less than a few windows would read its weights for nothing. */
+/* Every worker's step reads all weights of the decoder, as many bytes as the keys and values of six
+ * windows: not worth it for a few windows or threads. */
 static int count_workers(const vocis_session *s, int wanted) {
-    enum { LEAST_LANES = 4 };
-    const int threads = vo_pool_threads(s->model->engine->pool);
-    int most = s->max_windows < threads ? s->max_windows : threads;
+    enum { LEAST_LANES = 4, LEAST_THREADS = 4 };
+    const int threads = vo_pool_threads(s->model->engine->pool), windows = s->max_windows;
+    const int most = windows < threads ? windows : threads;
     if (wanted > 0) return wanted < most ? wanted : most;
-    if (most > s->max_windows / LEAST_LANES) most = s->max_windows / LEAST_LANES;
-    return most > 1 ? most : 1;
+    const int by_lanes = windows / LEAST_LANES, by_threads = threads / LEAST_THREADS;
+    const int workers = by_lanes < by_threads ? by_lanes : by_threads;
+    return workers > 1 ? workers : 1;
 }
 
 static vo_status create_workers(vocis_session *s, int wanted, vo_error *err) {

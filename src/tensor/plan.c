@@ -8,7 +8,6 @@
 #include "tensor/place.h"
 #include "tensor/plan_internal.h"
 
-#include <limits.h>
 
 static void count_uses(vo_graph *graph, vo_array *const *outputs, int n_outputs) {
     for (vo_array *a = vo_graph_first(graph); a; a = a->next) a->uses = 0;
@@ -67,7 +66,7 @@ static void share_memory(vo_graph *graph, int *last, vo_array *const *outputs, i
 }
 
 /* Blocks for everything that needs memory: results, inputs (written before the run, so in use
- * from the start and for ever), and the workspace of each op, which lives for one step. */
+ * from the start), and the workspace of each op, which lives for one step. */
 static vo_status collect_blocks(vo_plan *plan, const int *last, vo_block *blocks, size_t *n,
                                 vo_error *err) {
     *n = 0;
@@ -84,7 +83,7 @@ static vo_status collect_blocks(vo_plan *plan, const int *last, vo_block *blocks
         if ((owns && !vo_block_bytes(a, a->shape[0], &block.bytes)) || !vo_round_up(&scratch.bytes))
             return vo_fail(err, VO_ERR_LIMIT, "%s: an intermediate result is too large",
                            vo_op_name(a->op));
-        if (a->op == VO_OP_INPUT) block.begin = -1, block.end = INT_MAX;
+        if (a->op == VO_OP_INPUT) block.begin = -1;
         if (owns && block.bytes) blocks[(*n)++] = block;
         if (scratch.bytes) blocks[(*n)++] = scratch;
         if (owns) plan->stats.naive_bytes += block.bytes;

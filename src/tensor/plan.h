@@ -16,8 +16,9 @@ typedef struct vo_plan_params {
     bool no_fusion; /* run every recorded op as it stands: how fusions are tested */
 } vo_plan_params;
 
-/* Takes the graph over (also on failure). Inputs and the listed outputs keep their memory
- * between runs; everything else is reused. One thread at a time. */
+/* Takes the graph over (also on failure). Inputs must be written before every run: their memory is
+ * reused once they are read. The listed outputs keep theirs until the next run. One thread at a
+ * time. */
 vo_status vo_plan_create(const vo_runtime *runtime, vo_graph *graph, vo_array *const *outputs,
                          int n_outputs, vo_plan_params params, vo_plan **plan, vo_error *err);
 void vo_plan_destroy(vo_plan *plan);

@@ -21,8 +21,7 @@ static float *run(const vo_kernels *k, vo_attend_full job, bool low, int pool, i
     const int64_t rows = job.batch * job.t, width = job.heads * job.hd;
     job.low = low;
     job.out = check_floats(slot, (rows - 1) * job.ldo + width);
-    size_t bytes =
-        vo_attend_full_workspace(k, vo_pool_threads(drivers_pools[pool]), job.t, job.heads, job.hd);
+    size_t bytes = vo_attend_full_workspace(&job, k, vo_pool_threads(drivers_pools[pool]));
     vo_attend_full_run(&job, k, drivers_pools[pool], drivers_workspace(bytes));
     if (!check_slots_intact() || !check_gaps_intact(job.out, rows, width, job.ldo))
         check_fail("wrote outside its rows");

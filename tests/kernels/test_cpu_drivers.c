@@ -416,7 +416,7 @@ static void full_case(const vo_kernels *k, int64_t batch, int64_t t, int64_t hea
         job.out = out;
         vo_attend_full_run(&job, k, drivers_pools[i],
                            drivers_workspace(vo_attend_full_workspace(
-                               k, vo_pool_threads(drivers_pools[i]), t, heads, hd)));
+                               &job, k, vo_pool_threads(drivers_pools[i]))));
         if (!check_slots_intact() || !check_gaps_intact(out, rows, width, ldo))
             check_fail("wrote outside its rows");
         if (memcmp(out, first, (size_t)((rows - 1) * ldo + width) * sizeof *out))

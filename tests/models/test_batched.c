@@ -16,13 +16,13 @@
 static const char speech[] = "golden/whisper_real/visible.flac";
 enum { SECONDS = 70 }; /* of it: three chunks */
 
-static vocis_result *run(const char *compute, int threads, int windows, int beam, float increment) {
+static vocis_result *run(const char *compute, int threads, vocis_session_params sp, int beam,
+                         float increment) {
     vo_error err = {0};
     vocis_engine *engine = real_engine(threads, NULL);
     vocis_model *model;
     vocis_session *session;
     vocis_result *result = NULL;
-    vocis_session_params sp = {.max_sequences = 5, .max_windows = windows};
     vocis_transcribe_params params = real_params(beam);
     params.best_of = 5;
     params.language = "en";
@@ -60,14 +60,18 @@ static void assert_same(const char *what, const vocis_result *a, const vocis_res
 
 static void compare(const char *compute, int beam, float increment) {
     if (!real_model("base") || !real_data(speech)) skip();
-    vocis_result *alone = run(compute, 1, 1, beam, increment);
+    vocis_result *alone = run(compute, 1, (vocis_session_params){5, 1, 0}, beam, increment);
     assert_true(alone->n_segments >= 6);
-    static const struct { int threads, windows; } cases[] = {{1, 2}, {2, 3}, {2, 8}};
+    static const struct {
+        int threads, windows, workers;
+    } cases[] = {{1, 2, 1}, {2, 3, 1}, {2, 8, 2}, {4, 3, 3}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char what[64];
-        vocis_result *batched = run(compute, cases[i].threads, cases[i].windows, beam, increment);
-        snprintf(what, sizeof what, "%s, beam %d, %d threads, %d windows", compute, beam,
-                 cases[i].threads, cases[i].windows);
+        vocis_result *batched =
+            run(compute, cases[i].threads,
+                (vocis_session_params){5, cases[i].windows, cases[i].workers}, beam, increment);
+        snprintf(what, sizeof what, "%s, beam %d, %d threads, %d windows, %d workers", compute,
+                 beam, cases[i].threads, cases[i].windows, cases[i].workers);
         assert_same(what, batched, alone);
         if (increment > 0) assert_true(batched->timings.fallbacks > 0);
         vo_result_destroy(batched);

@@ -94,15 +94,6 @@ void input_write(const vo_plan *plan, const test_input *in) {
     }
 }
 
-bool input_intact(const vo_plan *plan, const test_input *in) {
-    const float *at = vo_plan_data(plan, in->leaf);
-    for (int64_t i = 0; i < in->capacity; i++, at += in->leaf->row_stride)
-        if (memcmp(at + in->begin, in->values + i * in->columns,
-                   (size_t)in->columns * sizeof *at) != 0)
-            return false;
-    return true;
-}
-
 void input_free(test_input *in) {
     vo_free(in->values);
 }

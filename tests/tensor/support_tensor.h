@@ -44,8 +44,6 @@ typedef struct test_input {
 test_input input_random(vo_graph *g, int64_t capacity, int64_t columns, bool wide, int param,
                         int64_t unit, float low, float high);
 void input_write(const vo_plan *plan, const test_input *in);
-/* true while the leaf still holds what was written */
-bool input_intact(const vo_plan *plan, const test_input *in);
 void input_free(test_input *in);
 float input_at(const test_input *in, int64_t row, int64_t column);
 

@@ -39,18 +39,17 @@ static void test_chain_runs_in_place(void **state) {
     for (int i = 0; i < 10; i++) y = vo_scale(g, y, 1.5f);
     vo_plan *plan = plan_of(&cpu, g, &y, 1, false);
     vo_plan_stats stats = vo_plan_get_stats(plan);
-    /* The input keeps its memory, all ten results share one block. */
+    /* The input, and one block for all ten results. */
     assert_int_equal(stats.arena_bytes, 2 * 64 * 32 * sizeof(float));
     assert_int_equal(stats.recorded, 10);
     assert_int_equal(stats.executed, 10);
-    input_write(plan, &x);
     for (int run = 0; run < 2; run++) {
+        input_write(plan, &x);
         plan_run(plan);
         for (int64_t i = 0; i < 64; i++)
             for (int64_t j = 0; j < 32; j++)
                 expect_near("chain", i, j, (double)result_at(plan, y, i, j),
                             (double)input_at(&x, i, j) * pow(1.5, 10), 1e-4);
-        assert_true(input_intact(plan, &x));
     }
     vo_plan_destroy(plan);
     input_free(&x);
@@ -66,8 +65,8 @@ static void test_arena_is_reused(void **state) {
     vo_plan *plan = plan_of(&cpu, g, &y, 1, false);
     vo_plan_stats stats = vo_plan_get_stats(plan);
     size_t one = 64 * 32 * sizeof(float);
-    /* Input, two results that take turns, and the scratch of one product. */
-    assert_int_equal(stats.arena_bytes, 3 * one + stats.workspace_bytes);
+    /* Two places that take turns, the first with the input, and the scratch of one product. */
+    assert_int_equal(stats.arena_bytes, 2 * one + stats.workspace_bytes);
     assert_int_equal(stats.naive_bytes, 11 * one);
     vo_plan_destroy(plan);
     weight_free(&w);
@@ -145,8 +144,8 @@ static void test_random_graphs(void **state) {
         for (int i = 0; i < n_outputs; i++)
             outputs[i] = r->nodes[which[i] = i ? (int)rnd_between(0, r->n - 1) : r->n - 1];
         vo_plan *plan = plan_of(&cpu, r->g, outputs, n_outputs, round % 2 != 0);
-        for (int i = 0; i < 3; i++) input_write(plan, &r->in[i]);
         for (int run = 0; run < 2; run++) {
+            for (int i = 0; i < 3; i++) input_write(plan, &r->in[i]);
             plan_run(plan);
             for (int o = 0; o < n_outputs; o++)
                 for (int i = 0; i < ROWS * COLUMNS; i++) {
@@ -155,7 +154,6 @@ static void test_random_graphs(void **state) {
                                 (double)result_at(plan, outputs[o], i / COLUMNS, i % COLUMNS), want,
                                 1e-3 * (1 + fabs(want)));
                 }
-            for (int i = 0; i < 3; i++) assert_true(input_intact(plan, &r->in[i]));
         }
         vo_plan_stats stats = vo_plan_get_stats(plan);
         assert_true(stats.arena_bytes <= stats.naive_bytes);
@@ -196,6 +194,8 @@ static void test_parameters(void **state) {
     vo_plan_set(plan, VO_PARAM_COUNT, 99);
     vo_plan_set(plan, VO_PARAM_ROWS, 5);
     vo_plan_set(plan, VO_PARAM_OUT, 6);
+    input_write(plan, &x);
+    for (int32_t i = 0; i < 6; i++) ((int32_t *)vo_plan_data(plan, ids))[i] = 3 * i;
     plan_run(plan);
     vo_plan_destroy(plan);
     input_free(&x);
@@ -559,11 +559,11 @@ static void test_runs_allocate_nothing(void **state) {
     vo_array *carried = vo_state(g, buffer, VO_F32, (const int64_t[]){2, 48}, 2);
     y = vo_lstm(g, y, vo_constant(g, w.weight), carried);
     vo_plan *plan = plan_of(&cpu, g, &y, 1, false);
-    input_write(plan, &x);
     vo_plan_set(plan, VO_PARAM_ROWS, 3);
     uint64_t ours = vo_memory_get_stats().allocations;
     long all = heap_calls();
     for (int64_t run = 0; run < 4; run++) {
+        input_write(plan, &x);
         vo_plan_set(plan, VO_PARAM_ROWS, run);
         plan_run(plan);
     }

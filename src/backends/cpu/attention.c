@@ -25,7 +25,8 @@ typedef struct full_job {
     const vo_attend_full *args;
     const vo_kernels *kernels;
     int64_t item;   /* of the batch */
-    float *packed;  /* [heads][head_floats] */
+    int64_t head0;  /* first of the heads in work */
+    float *packed;  /* [heads_at_once][head_floats] */
     float *scratch; /* [threads][scratch_floats] */
     int64_t keys_floats, head_floats, scratch_floats;
 } full_job;
@@ -45,19 +46,29 @@ static bool has_bf16(const vo_kernels *kernels, int64_t hd) {
     return kernels->attn_bf16 && hd == VO_ATTEND_BF16_HD;
 }
 
-static size_t full_bytes(const full_job *job, int threads, int64_t heads) {
-    return (size_t)(heads * job->head_floats + threads * job->scratch_floats) * sizeof(float);
+/* Enough heads to keep all threads busy; packing all of them would take as much memory as the keys
+ * and values themselves. */
+static int64_t heads_at_once(const vo_attend_full *args, int threads) {
+    return min64(args->heads, 2 * (int64_t)threads);
 }
 
-size_t vo_attend_full_workspace(const vo_kernels *kernels, int threads, int64_t t, int64_t heads,
-                                int64_t hd) {
+static void set_full_sizes(full_job *job, const vo_attend_full *args, const vo_kernels *kernels) {
+    if (args->low && has_bf16(kernels, args->hd))
+        set_bf16_sizes(job, args->t);
+    else
+        set_sizes(job, kernels, args->t, args->hd);
+}
+
+size_t vo_attend_full_workspace(const vo_attend_full *args, const vo_kernels *kernels,
+                                int threads) {
     full_job job = {0};
-    set_sizes(&job, kernels, t, hd);
-    size_t exact = full_bytes(&job, threads, heads);
-    if (!has_bf16(kernels, hd)) return exact;
-    set_bf16_sizes(&job, t);
-    size_t low = full_bytes(&job, threads, heads);
-    return low > exact ? low : exact;
+    set_full_sizes(&job, args, kernels);
+    return (size_t)(heads_at_once(args, threads) * job.head_floats + threads * job.scratch_floats) *
+           sizeof(float);
+}
+
+static float *packed_head(const full_job *job, int64_t head) {
+    return job->packed + (head - job->head0) * job->head_floats;
 }
 
 /* Rows [t0, t1) of V of one head into panels of mr columns. */
@@ -80,11 +91,11 @@ static void pack_tile(void *arg, int64_t tile, int thread) {
     const full_job *job = arg;
     const vo_attend_full *a = job->args;
     const int64_t mr = job->kernels->mr, chunks = ceil_div(a->t, VO_ATTEND_KEYS);
-    int64_t head = tile / chunks, t0 = tile % chunks * VO_ATTEND_KEYS;
+    int64_t head = job->head0 + tile / chunks, t0 = tile % chunks * VO_ATTEND_KEYS;
     int64_t t1 = min64(a->t, t0 + VO_ATTEND_KEYS);
     const float *k = a->k + job->item * a->t * a->ldk + head * a->hd;
     const float *v = a->v + job->item * a->t * a->ldv + head * a->hd;
-    float *packed = job->packed + head * job->head_floats;
+    float *packed = packed_head(job, head);
     for (int64_t t = t0; t < t1; t += mr)
         job->kernels->gemm_pack_a(a->hd, (int)min64(mr, t1 - t), k + t * a->ldk, a->ldk,
                                   packed + t * a->hd);
@@ -95,8 +106,9 @@ static void full_tile(void *arg, int64_t tile, int thread) {
     const full_job *job = arg;
     const vo_attend_full *a = job->args;
     const int64_t block = job->kernels->attn_queries, blocks = ceil_div(a->t, block);
-    int64_t head = tile / blocks, i = tile % blocks * block, row = job->item * a->t + i;
-    const float *packed = job->packed + head * job->head_floats;
+    int64_t head = job->head0 + tile / blocks, i = tile % blocks * block;
+    int64_t row = job->item * a->t + i;
+    const float *packed = packed_head(job, head);
     job->kernels->attend_block(min64(block, a->t - i), a->t, a->hd, a->scale,
                                a->q + row * a->ldq + head * a->hd, a->ldq, packed,
                                packed + job->keys_floats, a->out + row * a->ldo + head * a->hd,
@@ -104,14 +116,15 @@ static void full_tile(void *arg, int64_t tile, int thread) {
 }
 
 static uint16_t *bf16_head(const full_job *job, int64_t head) {
-    return (uint16_t *)(void *)(job->packed + head * job->head_floats);
+    return (uint16_t *)(void *)packed_head(job, head);
 }
 
 static void pack_bf16_tile(void *arg, int64_t tile, int thread) {
     const full_job *job = arg;
     const vo_attend_full *a = job->args;
     const int64_t blocks = ceil_div(a->t, VO_ATTEND_BF16_KEYS);
-    int64_t head = tile / blocks, block = tile % blocks, t = block * VO_ATTEND_BF16_KEYS;
+    int64_t head = job->head0 + tile / blocks, block = tile % blocks,
+            t = block * VO_ATTEND_BF16_KEYS;
     int64_t row = job->item * a->t + t;
     job->kernels->attend_pack_bf16((int)min64(VO_ATTEND_BF16_KEYS, a->t - t),
                                    a->k + row * a->ldk + head * a->hd, a->ldk,
@@ -123,7 +136,8 @@ static void bf16_tile(void *arg, int64_t tile, int thread) {
     const full_job *job = arg;
     const vo_attend_full *a = job->args;
     const int64_t block = VO_ATTEND_BF16_QUERIES, blocks = ceil_div(a->t, block);
-    int64_t head = tile / blocks, i = tile % blocks * block, row = job->item * a->t + i;
+    int64_t head = job->head0 + tile / blocks, i = tile % blocks * block;
+    int64_t row = job->item * a->t + i;
     job->kernels->tiles_begin();
     job->kernels->attend_block_bf16(min64(block, a->t - i), a->t, a->scale,
                                     a->q + row * a->ldq + head * a->hd, a->ldq,
@@ -138,17 +152,17 @@ void vo_attend_full_run(const vo_attend_full *args, const vo_kernels *kernels, v
     const bool low = args->low && has_bf16(kernels, args->hd);
     const int64_t keys = low ? VO_ATTEND_BF16_KEYS : VO_ATTEND_KEYS;
     const int64_t queries = low ? VO_ATTEND_BF16_QUERIES : kernels->attn_queries;
-    if (low)
-        set_bf16_sizes(&job, args->t);
-    else
-        set_sizes(&job, kernels, args->t, args->hd);
-    job.scratch = job.packed + args->heads * job.head_floats;
-    for (; job.item < args->batch; job.item++) {
-        vo_pool_run(pool, args->heads * ceil_div(args->t, keys), low ? pack_bf16_tile : pack_tile,
-                    &job);
-        vo_pool_run(pool, args->heads * ceil_div(args->t, queries), low ? bf16_tile : full_tile,
-                    &job);
-    }
+    const int64_t group = heads_at_once(args, vo_pool_threads(pool));
+    set_full_sizes(&job, args, kernels);
+    job.scratch = job.packed + group * job.head_floats;
+    for (; job.item < args->batch; job.item++)
+        for (job.head0 = 0; job.head0 < args->heads; job.head0 += group) {
+            const int64_t heads = min64(group, args->heads - job.head0);
+            vo_pool_run(pool, heads * ceil_div(args->t, keys), low ? pack_bf16_tile : pack_tile,
+                        &job);
+            vo_pool_run(pool, heads * ceil_div(args->t, queries), low ? bf16_tile : full_tile,
+                        &job);
+        }
 }
 
 /* ---- a cache --------------------------------------------------------------------------- */

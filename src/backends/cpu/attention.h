@@ -18,9 +18,9 @@ typedef struct vo_attend_full {
     float *out;
     int64_t ldo;
 } vo_attend_full;
-/* Bytes of workspace: K and V of all heads of one batch item in panels, and scratch. */
-size_t vo_attend_full_workspace(const vo_kernels *kernels, int threads, int64_t t, int64_t heads,
-                                int64_t hd);
+/* Bytes of workspace: K and V of some heads of one batch item in panels, and scratch. Of args only
+ * t, heads, hd and low count. */
+size_t vo_attend_full_workspace(const vo_attend_full *args, const vo_kernels *kernels, int threads);
 void vo_attend_full_run(const vo_attend_full *args, const vo_kernels *kernels, vo_pool *pool,
                         void *workspace);
 

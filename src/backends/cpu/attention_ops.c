@@ -7,29 +7,34 @@
 
 #include <string.h>
 
+/* Without its data. */
+static vo_attend_full full_args(const vo_array *y) {
+    return (vo_attend_full){.t = y->attr.window,
+                            .heads = y->attr.heads,
+                            .hd = y->shape[1] / y->attr.heads,
+                            .low = y->compute != VO_COMPUTE_F32,
+                            .scale = y->attr.scale};
+}
+
 static vo_status prepare_attention(vo_cpu_backend *cpu, vo_array *y, size_t *workspace,
                                    vo_error *err) {
-    *workspace = vo_attend_full_workspace(&cpu->kernels, vo_pool_threads(cpu->pool), y->attr.window,
-                                          y->attr.heads, y->shape[1] / y->attr.heads);
+    const vo_attend_full args = full_args(y);
+    *workspace = vo_attend_full_workspace(&args, &cpu->kernels, vo_pool_threads(cpu->pool));
     return VO_OK;
 }
 
 static void run_attention(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, void *workspace) {
     const vo_array *q = y->in[0], *k = y->in[1], *v = y->in[2];
-    vo_attend_full args = {.batch = rows / y->attr.window,
-                           .t = y->attr.window,
-                           .heads = y->attr.heads,
-                           .hd = y->shape[1] / y->attr.heads,
-                           .low = y->compute != VO_COMPUTE_F32,
-                           .scale = y->attr.scale,
-                           .q = q->data,
-                           .k = k->data,
-                           .v = v->data,
-                           .ldq = q->row_stride,
-                           .ldk = k->row_stride,
-                           .ldv = v->row_stride,
-                           .out = y->data,
-                           .ldo = y->row_stride};
+    vo_attend_full args = full_args(y);
+    args.batch = rows / y->attr.window;
+    args.q = q->data;
+    args.k = k->data;
+    args.v = v->data;
+    args.ldq = q->row_stride;
+    args.ldk = k->row_stride;
+    args.ldv = v->row_stride;
+    args.out = y->data;
+    args.ldo = y->row_stride;
     vo_attend_full_run(&args, &cpu->kernels, cpu->pool, workspace);
 }
 

@@ -141,6 +141,27 @@ vo_status vo_cpu_prepare_f32(vo_cpu_backend *cpu, vo_array *weight, vo_error *er
                              &weight->prepared, err);
 }
 
+static vo_status make_f16(void *user, const vo_view *view, void **prepared, vo_error *err) {
+    const int64_t n = vo_view_elements(view);
+    uint16_t *halves = vo_alloc_array((size_t)n, sizeof *halves);
+    void *data = NULL;
+    vo_status status = halves ? make_f32(user, view, &data, err)
+                              : vo_fail(err, VO_ERR_MEMORY, "no memory for weights");
+    if (status == VO_OK) {
+        ((vo_cpu_backend *)user)->kernels.f32_to_f16(n, data, halves);
+        *prepared = halves;
+    } else {
+        vo_free(halves);
+    }
+    vo_free(data);
+    return status;
+}
+
+vo_status vo_cpu_prepare_f16(vo_cpu_backend *cpu, vo_array *weight, vo_error *err) {
+    return vo_weight_prepare(weight->weight, weight->stream, make_f16, vo_free, cpu,
+                             &weight->prepared, err);
+}
+
 typedef struct over_rows {
     vo_cpu_backend *cpu;
     const vo_array *node;

@@ -47,6 +47,7 @@ static inline float *vo_cpu_row(const vo_array *array, int64_t i) {
 vo_status vo_cpu_prepare_packed(vo_cpu_backend *cpu, const vo_array *node, vo_array *weight,
                                 vo_error *err);
 vo_status vo_cpu_prepare_f32(vo_cpu_backend *cpu, vo_array *weight, vo_error *err);
+vo_status vo_cpu_prepare_f16(vo_cpu_backend *cpu, vo_array *weight, vo_error *err);
 
 /* Splits rows into tiles of about 16 K floats and runs them on the pool; inline when small. */
 typedef void (*vo_rows_fn)(vo_cpu_backend *cpu, const vo_array *node, int64_t row0, int64_t rows);

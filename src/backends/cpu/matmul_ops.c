@@ -42,30 +42,50 @@ static void run_linear(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, voi
 }
 
 /* ---- conv1d -------------------------------------------------------------------------------
- * With rows as time, output t reads the kernel*c floats that start at padded row t*stride:
- * a matrix whose rows overlap, multiplied by the weight [m][kernel*c]. Long windows are
- * padded one at a time; windows of few rows are copied out in batches so that the product has
- * enough rows to be worth it. */
+ * With rows as time, output t reads the kernel*c floats that start at input row t*stride - pad: a
+ * matrix whose rows overlap, multiplied by the weight [m][kernel*c]. It lies in the input as it is,
+ * but for the outputs at the edges of a window, which see padding: their inputs are copied out. So
+ * are all of windows with few outputs, many windows at once, so that the product has enough rows.
+ */
 
-enum { CONV_COPY_ROWS = 256 };
+enum { CONV_COPY_ROWS = 256 }; /* most rows that are copied out at once */
 
 static int64_t conv_out_rows(const vo_array *y) {
     return (y->attr.window + 2 * y->attr.pad - y->attr.kernel) / y->attr.stride + 1;
 }
 
-/* Bytes before the GEMM's own workspace: the padded window or the copied rows. */
+/* Outputs [*first, *end) of a window see no padding and are enough to multiply the input in place.
+ */
+static bool conv_in_place(const vo_array *y, int64_t *first, int64_t *end) {
+    const vo_array *x = y->in[0];
+    const int64_t out = conv_out_rows(y), stride = y->attr.stride;
+    const int64_t room = y->attr.window + y->attr.pad - y->attr.kernel;
+    *first = (y->attr.pad + stride - 1) / stride;
+    *end = room < 0 ? 0 : room / stride + 1;
+    if (*end > out) *end = out;
+    return x->row_stride == x->shape[1] && *end - *first >= CONV_COPY_ROWS &&
+           *first <= CONV_COPY_ROWS && out - *end <= CONV_COPY_ROWS;
+}
+
+/* Rows that are copied out at once. */
+static int64_t conv_copied(const vo_array *y) {
+    int64_t first, end;
+    if (!conv_in_place(y, &first, &end)) return CONV_COPY_ROWS;
+    const int64_t rest = conv_out_rows(y) - end;
+    return first > rest ? first : rest;
+}
+
+/* Bytes before the GEMM's own workspace: the copied rows. */
 static size_t conv_scratch(const vo_array *y) {
-    int64_t c = y->in[0]->shape[1], out = conv_out_rows(y);
-    int64_t floats = out >= CONV_COPY_ROWS ? (y->attr.window + 2 * y->attr.pad) * c
-                                           : (CONV_COPY_ROWS + out) * y->attr.kernel * c;
+    const int64_t floats = conv_copied(y) * y->attr.kernel * y->in[0]->shape[1];
     return ((size_t)floats * sizeof(float) + 63) / 64 * 64;
 }
 
 static vo_status prepare_conv1d(vo_cpu_backend *cpu, vo_array *node, size_t *workspace,
                                 vo_error *err) {
-    int64_t out = conv_out_rows(node);
-    vo_status status = prepare_product(
-        cpu, node, out >= CONV_COPY_ROWS ? out : CONV_COPY_ROWS + out, workspace, err);
+    int64_t first, end;
+    const int64_t rows = conv_in_place(node, &first, &end) ? end - first : CONV_COPY_ROWS;
+    vo_status status = prepare_product(cpu, node, rows, workspace, err);
     *workspace += conv_scratch(node);
     return status;
 }
@@ -101,33 +121,34 @@ static void copy_patch(const vo_array *y, int64_t w0, int64_t t, float *patch) {
     memset(out + before + inside, 0, (size_t)(last - end) * row_bytes);
 }
 
-static void conv_short(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, float *patches,
-                       void *workspace) {
-    int64_t out = conv_out_rows(y), width = y->attr.kernel * y->in[0]->shape[1];
-    int64_t batch = CONV_COPY_ROWS / out * out;
-    for (int64_t r = 0; r < rows; r += batch) {
-        int64_t n = rows - r < batch ? rows - r : batch;
+/* Outputs [row0, row0 + rows), which may belong to several windows, from copies of their inputs. */
+static void conv_copies(vo_cpu_backend *cpu, const vo_array *y, int64_t row0, int64_t rows,
+                        float *patches, void *workspace) {
+    const int64_t out = conv_out_rows(y), width = y->attr.kernel * y->in[0]->shape[1];
+    for (int64_t end = row0 + rows, n; row0 < end; row0 += n) {
+        n = end - row0 < CONV_COPY_ROWS ? end - row0 : CONV_COPY_ROWS;
         for (int64_t i = 0; i < n; i++)
-            copy_patch(y, (r + i) / out * y->attr.window, (r + i) % out, patches + i * width);
-        conv_product(cpu, y, patches, width, r, n, workspace);
+            copy_patch(y, (row0 + i) / out * y->attr.window, (row0 + i) % out, patches + i * width);
+        conv_product(cpu, y, patches, width, row0, n, workspace);
     }
 }
 
 static void run_conv1d(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, void *workspace) {
     const vo_array *x = y->in[0];
-    int64_t out = conv_out_rows(y), c = x->shape[1], pad = y->attr.pad * c;
-    float *scratch = workspace;
+    const int64_t out = conv_out_rows(y);
+    float *patches = workspace;
+    int64_t first, end;
     workspace = (char *)workspace + conv_scratch(y);
-    if (out < CONV_COPY_ROWS) {
-        conv_short(cpu, y, rows, scratch, workspace);
+    if (!conv_in_place(y, &first, &end)) {
+        conv_copies(cpu, y, 0, rows, patches, workspace);
         return;
     }
     for (int64_t w = 0; w < rows / out; w++) {
-        int64_t inner = y->attr.window * c;
-        memset(scratch, 0, (size_t)pad * sizeof(float));
-        memcpy(scratch + pad, vo_cpu_row(x, w * y->attr.window), (size_t)inner * sizeof(float));
-        memset(scratch + pad + inner, 0, (size_t)pad * sizeof(float));
-        conv_product(cpu, y, scratch, y->attr.stride * c, w * out, out, workspace);
+        const int64_t row = w * y->attr.window + first * y->attr.stride - y->attr.pad;
+        conv_copies(cpu, y, w * out, first, patches, workspace);
+        conv_product(cpu, y, vo_cpu_row(x, row), y->attr.stride * x->shape[1], w * out + first,
+                     end - first, workspace);
+        conv_copies(cpu, y, w * out + end, out - end, patches, workspace);
     }
 }
 

@@ -92,7 +92,7 @@ vo_status vo_whisper_state_create(const vo_whisper *model, const vo_runtime *run
                                   vo_error *err);
 void vo_whisper_state_destroy(vo_whisper_state *state);
 
-/* Where to write one window of mel, [2 * n_audio_ctx][n_mels], before encoding. */
+/* Where to write one window of mel, [2 * n_audio_ctx][n_mels], before each vo_whisper_encode. */
 float *vo_whisper_mel(vo_whisper_state *state);
 /* Encodes that window and stores its keys and values as audio window `window`. */
 vo_status vo_whisper_encode(vo_whisper_state *state, int window, vo_error *err);
