@@ -63,7 +63,7 @@ vo_fold vo_whisper_row_fold(vo_whisper_part p) {
 
 vo_status vo_whisper_scales_create(const vo_whisper_dims *dims, vo_whisper_scales **out,
                                    vo_error *err) {
-    const size_t blocks = (size_t)(dims->n_audio_layer + dims->n_text_layer);
+    const size_t blocks = (size_t)dims->n_audio_layer + (size_t)dims->n_text_layer;
     const size_t width = (size_t)dims->n_audio_state, n = blocks * VO_FOLD_COUNT * width;
     vo_whisper_scales *s = vo_alloc(sizeof *s);
     if (s) s->values = vo_alloc_array(n, sizeof *s->values);

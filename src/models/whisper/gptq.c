@@ -180,7 +180,7 @@ static void quantise_row(void *arg, int64_t r, int thread) {
             atomic_store(&job->failed, true);
             return;
         }
-        memset(at, 0, (size_t)(group / 8 * bits));
+        memset(at, 0, (size_t)group / 8 * (size_t)bits);
         for (int i = 0; i < group; i++)
             at[i * bits / 8] |=
                 (uint8_t)(round_column(gptq, row, first + i, *scale, *bias, steps) << i * bits % 8);
