@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_RECORDINGS = 256 };
+
 typedef struct settings {
+    const char *calibrate[MOST_RECORDINGS + 1];
     const char *dtype, *group, *keep, *cache_dir;
     bool force, offline, quiet;
     const char *out;
@@ -24,6 +27,12 @@ static const option options[] = {
     {OPTION_TEXT, "keep", 'k', "PATTERNS",
      "int8, int4: layers that stay f16: names with * and ?, separated by commas (none)",
      .at = offsetof(settings, keep)},
+    {OPTION_REPEAT, "calibrate", 'c', "FILE",
+     "int4: a recording of speech; what the model computes on it decides which weights are kept "
+     "more exactly (AWQ). May be repeated; some minutes do",
+     .at = offsetof(settings, calibrate), .max = MOST_RECORDINGS},
+    {OPTION_REPEAT, "awq", 0, "FILE", NULL, .at = offsetof(settings, calibrate),
+     .max = MOST_RECORDINGS},
     {OPTION_FLAG, "force", 0, NULL, "replace what an earlier conversion wrote to OUT",
      .at = offsetof(settings, force)},
     {OPTION_TEXT, "cache-dir", 0, "DIR", "where models are kept ($VOCIS_CACHE or ~/.cache/vocis)",
@@ -37,6 +46,10 @@ static const option options[] = {
 static bool on_progress(void *user, int64_t done, int64_t total) {
     const settings *s = user;
     char have[16], all[16], behind[48];
+    if (done == 0) {
+        progress_draw(s->out, 0, "listening");
+        return !interrupted();
+    }
     format_bytes(done, have, sizeof have);
     format_bytes(total, all, sizeof all);
     snprintf(behind, sizeof behind, "%s of %s", have, all);
@@ -48,7 +61,17 @@ static int check_settings(const verb *v, const settings *s) {
     bool quantised = s->dtype && strncmp(s->dtype, "int", 3) == 0;
     if (s->group && !quantised) return usage_error(v, "--group needs --dtype int8 or int4");
     if (s->keep && !quantised) return usage_error(v, "--keep needs --dtype int8 or int4");
+    if (s->calibrate[0] && (!s->dtype || strcmp(s->dtype, "int4") != 0))
+        return usage_error(v, "--calibrate needs --dtype int4");
     return -1;
+}
+
+/* Only calibration computes. */
+static vocis_status open_engine(const settings *s, vocis_engine **engine, vocis_error *err) {
+    vocis_engine_params params = vocis_engine_default_params();
+    *engine = NULL;
+    params.log = report_log;
+    return s->calibrate[0] ? vocis_engine_create(params, engine, err) : VOCIS_OK;
 }
 
 static int convert(const char *in, settings *s) {
@@ -56,6 +79,7 @@ static int convert(const char *in, settings *s) {
     vocis_model_params find = vocis_model_default_params();
     vocis_convert_params params = vocis_convert_default_params();
     char *path = NULL;
+    vocis_engine *engine = NULL;
     double begin = now();
     find.cache_dir = s->cache_dir;
     find.offline = s->offline;
@@ -63,14 +87,17 @@ static int convert(const char *in, settings *s) {
     if (s->dtype) params.dtype = s->dtype;
     if (s->group) params.group_size = (int)strtol(s->group, NULL, 10);
     params.keep = s->keep;
+    if (s->calibrate[0]) params.calibrate = s->calibrate;
     params.overwrite = s->force;
     params.progress = on_progress;
     params.progress_user = s;
     vocis_status status = vocis_model_find(NULL, in, find, &path, &err);
     progress_clear();
-    if (status == VOCIS_OK) status = vocis_model_convert(NULL, path, s->out, params, &err);
+    if (status == VOCIS_OK) status = open_engine(s, &engine, &err);
+    if (status == VOCIS_OK) status = vocis_model_convert(engine, path, s->out, params, &err);
     progress_clear();
     vocis_free(path);
+    vocis_engine_destroy(engine);
     if (status != VOCIS_OK && interrupted()) return EXIT_INTERRUPTED;
     if (status != VOCIS_OK) report_error(in, status, err.message);
     if (status == VOCIS_OK) report_note("%s: %s in %.1f s", s->out, params.dtype, now() - begin);
@@ -107,6 +134,7 @@ const verb verb_convert = {
              "Examples:\n"
              "  vocis convert base base-int8 --dtype int8\n"
              "  vocis convert small small-int4 --dtype int4 --keep 'encoder.blocks.0.*'\n"
+             "  vocis convert base base-int4 --dtype int4 --calibrate talk.mp3\n"
              "  vocis transcribe --model ./base-int8 talk.mp3\n",
     .options = options,
     .operands = OPERAND_MODELS,

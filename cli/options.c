@@ -184,6 +184,15 @@ static int check_later(const verb *v, const option *o, const char *text) {
                        o->choices);
 }
 
+static int add_value(const verb *v, const option *o, const char *text, const char **list) {
+    int n = 0;
+    while (list[n]) n++;
+    if (n >= (int)o->max)
+        return usage_error(v, "--%s can be given %d times at most", o->name, (int)o->max);
+    list[n] = text;
+    return -1;
+}
+
 static int set_value(const verb *v, const option *o, const char *text, char *settings) {
     void *to = settings + o->at;
     switch (o->kind) {
@@ -212,6 +221,8 @@ static int set_value(const verb *v, const option *o, const char *text, char *set
     case OPTION_TEXT:
         *(const char **)to = o->optional && strcmp(text, "None") == 0 ? NULL : text;
         return -1;
+    case OPTION_REPEAT:
+        return add_value(v, o, text, to);
     case OPTION_LATER:
         return check_later(v, o, text);
     case OPTION_GROUP:

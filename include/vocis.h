@@ -150,7 +150,8 @@ VOCIS_API const char *vocis_model_compute(const vocis_model *model);
 VOCIS_API vocis_status vocis_model_inspect(const char *path, bool tensors, char **json,
                                            vocis_error *err);
 
-/* Bytes of weights that are written, and in all. Return false to stop: nothing is left behind. */
+/* Bytes of weights that are written, and in all (0 before that is known). Return false to stop:
+ * nothing is left behind. */
 typedef bool (*vocis_convert_fn)(void *user, int64_t done, int64_t total);
 
 typedef struct vocis_convert_params {
@@ -161,6 +162,10 @@ typedef struct vocis_convert_params {
     /* Layers that int8 and int4 leave in f16: patterns with * and ?, separated by commas, for names
      * like decoder.token_embedding and encoder.blocks.0.attn.query; NULL: none */
     const char *keep;
+    /* Recordings of speech that the model is to be used for, ended by NULL: int4 is then chosen so
+     * that the layers' outputs change least while it transcribes them (activation-aware scaling,
+     * AWQ); some minutes do. Needs an engine. NULL: from the weights alone */
+    const char *const *calibrate;
     bool overwrite; /* replace what an earlier conversion wrote there: false */
     vocis_convert_fn progress;
     void *progress_user;
@@ -169,7 +174,8 @@ VOCIS_API vocis_convert_params vocis_convert_default_params(void);
 
 /* Writes a model of any kind that is read as a new folder in the layout of MLX, which mlx-whisper,
  * mlx-audio and vocis load: weights, sizes, tokenizer. path: a file or a folder. The folder is
- * there whole or not at all; one that holds anything else is refused. engine may be NULL. */
+ * there whole or not at all; one that holds anything else is refused. engine may be NULL when there
+ * is nothing to calibrate with. */
 VOCIS_API vocis_status vocis_model_convert(vocis_engine *engine, const char *path,
                                            const char *folder, vocis_convert_params params,
                                            vocis_error *err);

@@ -159,8 +159,7 @@ vocis_convert_params vocis_convert_default_params(void) {
 vocis_status vocis_model_convert(vocis_engine *engine, const char *path, const char *folder,
                                  vocis_convert_params params, vocis_error *err) {
     vo_error e = {0};
-    vo_log log = engine ? engine->log : (vo_log){0};
-    return finish(err, &e, vo_convert(&log, path, folder, &params, &e));
+    return finish(err, &e, vo_convert(engine, path, folder, &params, &e));
 }
 
 int vocis_known_model_count(void) {

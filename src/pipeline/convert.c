@@ -10,6 +10,8 @@
 #include "base/memory.h"
 #include "formats/format.h"
 #include "models/whisper/export.h"
+#include "pipeline/calibrate.h"
+#include "pipeline/engine.h"
 #include "pipeline/json.h"
 #include "text/tokenizer.h"
 
@@ -24,8 +26,8 @@ static const char weights_name[] = "weights.safetensors", config_name[] = "confi
 
 /* ---- what was asked for ------------------------------------------------------------------ */
 
-static vo_status read_params(const vocis_convert_params *p, vo_whisper_export_params *out,
-                             vo_error *err) {
+static vo_status read_params(const vocis_engine *engine, const vocis_convert_params *p,
+                             vo_whisper_export_params *out, vo_error *err) {
     static const struct {
         const char *name;
         vo_dtype dtype;
@@ -42,6 +44,10 @@ static vo_status read_params(const vocis_convert_params *p, vo_whisper_export_pa
     if (p->group_size != 32 && p->group_size != 64 && p->group_size != 128)
         return vo_fail(err, VO_ERR_ARGUMENT, "a group has 32, 64 or 128 weights, not %d",
                        p->group_size);
+    if (p->calibrate && (!engine || !p->calibrate[0] || !p->dtype || strcmp(p->dtype, "int4") != 0))
+        return vo_fail(err, VO_ERR_ARGUMENT,
+                       "only int4 is calibrated, with an engine and at least one recording");
+    if (p->calibrate) out->pool = engine->pool;
     for (size_t i = 0; p->dtype && i < sizeof known / sizeof *known; i++) {
         if (strcmp(p->dtype, known[i].name) != 0) continue;
         out->dtype = known[i].dtype;
@@ -222,11 +228,31 @@ static char *without_slashes(const char *path) {
     return vo_strndup(path, n);
 }
 
-vo_status vo_convert(const vo_log *log, const char *path, const char *folder,
+static vo_status convert_opened(vocis_engine *engine, const char *path, const place *where,
+                                const char *made, const vo_weights *weights,
+                                vo_whisper_export_params *p, const vocis_convert_params *params,
+                                vo_error *err) {
+    vo_whisper_moments *moments = NULL;
+    vo_status status = VO_OK;
+    if (engine)
+        vo_log_line(&engine->log, VO_LOG_INFO, "converting %s (%s) to %s", path,
+                    vo_weights_format(weights), params->dtype);
+    if (params->calibrate)
+        status = vo_calibrate(engine, path, params->calibrate, params, &moments, err);
+    p->moments = moments;
+    if (status == VO_OK) status = vo_make_dirs(made, err);
+    if (status == VO_OK) status = write_folder(made, weights, p, err);
+    if (status == VO_OK) status = put_in_place(where, made, err);
+    if (status != VO_OK) vo_remove_tree(made, NULL);
+    vo_whisper_moments_destroy(moments);
+    return status;
+}
+
+vo_status vo_convert(vocis_engine *engine, const char *path, const char *folder,
                      const vocis_convert_params *params, vo_error *err) {
     vo_whisper_export_params p;
     vo_weights *weights = NULL;
-    vo_status status = read_params(params, &p, err);
+    vo_status status = read_params(engine, params, &p, err);
     if (status != VO_OK) return status;
     char *target = without_slashes(folder);
     char *made = target ? vo_temp_name(target) : NULL;
@@ -236,14 +262,8 @@ vo_status vo_convert(const vo_log *log, const char *path, const char *folder,
     else
         status = check_place(&where, err);
     if (status == VO_OK) status = vo_weights_open(path, &weights, err);
-    if (status == VO_OK) {
-        vo_log_line(log, VO_LOG_INFO, "converting %s (%s) to %s", path, vo_weights_format(weights),
-                    params->dtype);
-        status = vo_make_dirs(made, err);
-        if (status == VO_OK) status = write_folder(made, weights, &p, err);
-        if (status == VO_OK) status = put_in_place(&where, made, err);
-        if (status != VO_OK) vo_remove_tree(made, NULL);
-    }
+    if (status == VO_OK)
+        status = convert_opened(engine, path, &where, made, weights, &p, params, err);
     vo_weights_close(weights);
     vo_free(made);
     vo_free(target);

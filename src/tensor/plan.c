@@ -181,6 +181,7 @@ vo_status vo_plan_create(const vo_runtime *runtime, vo_graph *graph, vo_array *c
     }
     plan->graph = graph;
     plan->runtime = *runtime;
+    plan->observer = params.observer;
     for (int i = 0; i < n_outputs; i++)
         if (!outputs[i] || outputs[i]->op == VO_OP_WEIGHT)
             status = vo_fail(err, VO_ERR_ARGUMENT, "an output of the plan is missing or a weight");
@@ -194,7 +195,7 @@ vo_status vo_plan_create(const vo_runtime *runtime, vo_graph *graph, vo_array *c
         status = collect_steps(plan, err);
     }
     if (status == VO_OK) {
-        if (!params.no_fusion) vo_find_chains(plan, outputs, n_outputs);
+        if (!params.no_fusion && !params.observer.see) vo_find_chains(plan, outputs, n_outputs);
         vo_extend_lives(plan, last);
         status = prepare(plan, err);
     }

@@ -12,8 +12,19 @@
 
 typedef struct vo_plan vo_plan;
 
+/* Sees every op after it ran, on the thread that runs the plan: its active rows, and what its
+ * inputs and its result hold at `data`. An input that the result took over (ops.def: donor) is
+ * gone. */
+typedef struct vo_observer {
+    void (*see)(void *user, const vo_array *node, int64_t rows); /* NULL: nobody looks */
+    void *user;
+} vo_observer;
+
 typedef struct vo_plan_params {
     bool no_fusion; /* run every recorded op as it stands: how fusions are tested */
+    /* Who is shown activations. Such a plan has no chains, in which they would not exist as a
+     * whole; its results are the same bit for bit. */
+    vo_observer observer;
 } vo_plan_params;
 
 /* Takes the graph over (also on failure). Inputs must be written before every run: their memory is

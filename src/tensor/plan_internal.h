@@ -15,6 +15,7 @@ struct vo_plan {
     int n_steps;
     vo_chain *chains; /* [n_steps], in order */
     int n_chains;
+    vo_observer observer;
     unsigned char *arena;
     int64_t params[VO_PARAM_COUNT];
     int64_t limit[VO_PARAM_COUNT]; /* most units each parameter may ask for */

@@ -159,6 +159,9 @@ class CommandLine(Program):
             (["convert", "a", "b", "--dtype", "int8", "--group", "48"], "32 64 128"),
             (["convert", "a", "b", "--group", "64"], "--dtype int8 or int4"),
             (["convert", "a", "b", "--keep", "*"], "--dtype int8 or int4"),
+            (["convert", "a", "b", "--calibrate", "c.wav"], "--dtype int4"),
+            (["convert", "a", "b", "--dtype", "int8", "-c", "c.wav"], "--dtype int4"),
+            (["convert", "a", "b", "--dtype", "int4", *["-cx"] * 257], "256 times"),
             (["eval"], "manifest"),
             (["eval", "--reference", "x"], "--hypothesis"),
             (["completion", "tcsh"], "tcsh"),
@@ -595,6 +598,17 @@ class Converting(WithModel):
         status, _, err = run("convert", self.path("none"), self.path("other"))
         self.assertEqual(status, 1)
         self.assertTrue(err.startswith(f"vocis: {self.path('none')}: "), err)
+
+    def test_calibration(self):
+        out = self.path("new")
+        status, printed, err = self.convert(out, "--dtype", "int4", "-c", CLIP, "-c",
+                                            self.path("none.wav"))
+        self.assertEqual((status, printed), (1, ""))
+        self.assertIn("none.wav", err)
+        self.assertEqual(os.listdir(self.folder), [])
+        self.assertEqual(self.convert(out, "--dtype", "int4", "--calibrate", CLIP), (0, "", ""))
+        text = run("transcribe", "--model", out, "--beam-size", "1", CLIP)[1]
+        self.assertIn(SPEECH, without_marks(text))
 
     def test_a_full_disk_leaves_nothing(self):
         limited = ["sh", "-c", "trap '' XFSZ; ulimit -f 20000; exec \"$@\"", "sh"]  # 512 bytes each

@@ -47,9 +47,8 @@ static int teardown(void **state) {
 static const vocis_convert_params defaults = {.dtype = "f16", .group_size = 32};
 
 static vo_status convert(const char *from, const char *to, vocis_convert_params p, vo_error *err) {
-    vo_log silent = {0};
     *err = (vo_error){0};
-    return vo_convert(&silent, from, to, &p, err);
+    return vo_convert(NULL, from, to, &p, err);
 }
 
 static void convert_to(const char *from, const char *to, const char *dtype) {

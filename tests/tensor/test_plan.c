@@ -583,9 +583,71 @@ static void test_runs_allocate_nothing(void **state) {
     input_free(&x);
 }
 
+/* ---- observing ----------------------------------------------------------------------------- */
+
+typedef struct seen {
+    int steps, products;
+    int64_t rows;
+    double sum; /* of the products' inputs */
+} seen;
+
+static void see(void *user, const vo_array *node, int64_t rows) {
+    seen *s = user;
+    s->steps++;
+    s->rows = rows;
+    if (node->op != VO_OP_linear) return;
+    const vo_array *x = node->in[0];
+    s->products++;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < vo_array_columns(x); j++)
+            s->sum += (double)((const float *)x->data)[i * x->row_stride + j];
+}
+
+/* Every step is shown with its active rows, also of what would be a chain, and nothing changes. */
+static void test_observer(void **state) {
+    (void)state;
+    enum { CAPACITY = 600, ACTIVE = 550, WIDTH = 32 };
+    test_weight a = weight_random(2, WIDTH, WIDTH, 0), b = weight_random(2, WIDTH, WIDTH, 0);
+    test_input x;
+    float *first = vo_alloc(ACTIVE * WIDTH * sizeof *first);
+    seen s = {0};
+    double want = 0;
+    for (int run = 0; run < 2; run++) {
+        vo_graph *g = vo_graph_create(NULL);
+        vo_plan *plan;
+        vo_error err = {0};
+        rnd_seed(5);
+        x = input_random(g, CAPACITY, WIDTH, false, VO_PARAM_ROWS, 1, -1, 1);
+        vo_array *h = vo_gelu(g, vo_linear(g, x.array, vo_constant(g, a.weight), NULL));
+        vo_array *y = vo_add(g, x.array, vo_linear(g, h, vo_constant(g, b.weight), NULL));
+        vo_plan_params params = {.observer = {run ? see : NULL, &s}};
+        assert_int_equal(vo_plan_create(&cpu.runtime, g, &y, 1, params, &plan, &err), VO_OK);
+        vo_plan_set(plan, VO_PARAM_ROWS, ACTIVE);
+        input_write(plan, &x);
+        plan_run(plan);
+        for (int64_t i = 0; i < ACTIVE; i++)
+            for (int64_t j = 0; j < WIDTH; j++) {
+                float value = result_at(plan, y, i, j);
+                if (run == 0) first[i * WIDTH + j] = value;
+                assert_memory_equal(&value, &first[i * WIDTH + j], sizeof value);
+                want += run ? (double)input_at(&x, i, j) : 0;
+            }
+        vo_plan_destroy(plan);
+        input_free(&x);
+    }
+    assert_int_equal(s.steps, 2); /* gelu and the sum are in the products */
+    assert_int_equal(s.products, 2);
+    assert_int_equal(s.rows, ACTIVE);
+    assert_true(isfinite(s.sum) && s.sum != want); /* the hidden layer is in it, too */
+    vo_free(first);
+    weight_free(&a);
+    weight_free(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chain_runs_in_place),
+        cmocka_unit_test(test_observer),
         cmocka_unit_test(test_arena_is_reused),
         cmocka_unit_test(test_random_graphs),
         cmocka_unit_test(test_parameters),

@@ -11,6 +11,7 @@
 #include "base/quantize.h"
 #include "formats/safetensors_write.h"
 #include "models/whisper/bind.h"
+#include "models/whisper/gptq.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,7 @@ typedef enum tensor_kind { VECTOR, MATRIX, CONVOLUTION } tensor_kind;
 
 typedef struct tensor {
     vo_bind_place from;
+    vo_whisper_part part;
     tensor_kind kind;
     int64_t columns; /* numbers in a row; 1 in a vector */
     bool quantised;
@@ -36,8 +38,12 @@ typedef struct exporter {
     int n_tensors;
     size_t alignment; /* as the writer counts it */
     vo_safetensors_writer *writer;
-    float *raw, *rows;       /* [CHUNK] as stored, in the order that is written */
-    float *scales, *biases;  /* [CHUNK / 32] */
+    float *raw, *rows;                  /* [CHUNK] as stored, in the order that is written */
+    float *group_scales, *group_biases; /* [CHUNK / 32] */
+    vo_whisper_scales *found;           /* by the search; owned */
+    const vo_whisper_scales *scales;
+    vo_gptq gptq; /* for the matrix in work */
+    const vo_moments *gptq_of;
     unsigned char *out;      /* [CHUNK] of four bytes */
     unsigned char *out_pair; /* [CHUNK / 32] of four bytes */
     int64_t done;
@@ -58,9 +64,10 @@ static const struct {
     [BIND_MLP_DOWN_W] = {1, 4},   [BIND_MLP_DOWN_B] = {1, 0},
 };
 
-static void plan(exporter *e, const vo_bind_place *from, const int64_t *shape, int rank) {
+static void plan(exporter *e, const vo_bind_place *from, vo_whisper_part part, const int64_t *shape,
+                 int rank) {
     tensor *t = &e->tensors[e->n_tensors++];
-    *t = (tensor){.from = *from, .columns = 1};
+    *t = (tensor){.from = *from, .part = part, .columns = 1};
     t->kind = rank == 3 ? CONVOLUTION : rank == 2 ? MATRIX : VECTOR;
     for (int i = 1; i < rank; i++) t->columns *= shape[i];
 }
@@ -70,11 +77,13 @@ static void plan_single(exporter *e, vo_binder *b, int single, int64_t rows, int
     const int64_t shape[] = {rows, columns, kernel};
     int rank = kernel ? 3 : columns ? 2 : 1;
     vo_bind_place from;
-    if (vo_bind_place_single(b, single, shape, rank, &from)) plan(e, &from, shape, rank);
+    if (vo_bind_place_single(b, single, shape, rank, &from))
+        plan(e, &from, (vo_whisper_part){-1, single, 0}, shape, rank);
 }
 
 static void plan_block(exporter *e, vo_binder *b, const char *side, int layer, int64_t width) {
     bool cross = strcmp(side, "decoder") == 0;
+    int block = cross ? e->dims.n_audio_layer + layer : layer;
     for (int which = 0; which < BIND_BLOCK_COUNT; which++) {
         if (!cross && which >= BIND_CROSS_NORM_W && which <= BIND_CROSS_OUT_B) continue;
         const int64_t shape[] = {block_shapes[which].rows * width,
@@ -83,7 +92,7 @@ static void plan_block(exporter *e, vo_binder *b, const char *side, int layer, i
         vo_bind_place from;
         for (int part = 0; vo_bind_place_block(b, which, side, layer, part, shape, rank, &from);
              part++)
-            if (from.view) plan(e, &from, shape, rank);
+            if (from.view) plan(e, &from, (vo_whisper_part){block, which, part}, shape, rank);
     }
 }
 
@@ -159,6 +168,68 @@ static vo_status choose_quantised(exporter *e, vo_error *err) {
         p += length + (p[length] == ',');
     }
     return VO_OK;
+}
+
+/* ---- scales of inputs ------------------------------------------------------------------ */
+
+static bool in_block(const tensor *t) {
+    return t->part.block >= 0;
+}
+
+/* The matrix whose inputs the moments describe; NULL when they are not known. */
+static const vo_moments *moments_of(const exporter *e, const tensor *t) {
+    if (!e->p->moments || !in_block(t) || t->kind != MATRIX) return NULL;
+    return vo_whisper_moments_of(e->p->moments, t->part.block, t->part.which);
+}
+
+static vo_awq_params search_params(const exporter *e) {
+    return (vo_awq_params){e->p->group_size, e->p->bits, e->p->dtype, e->p->pool};
+}
+
+/* Finds the scales of one fold by all quantised layers that share it. */
+static vo_status search_fold(exporter *e, int block, vo_fold fold, vo_awq_layer *layers,
+                             vo_error *err) {
+    const vo_awq_params p = search_params(e);
+    const vo_moments *moments = NULL;
+    int n = 0;
+    for (int i = 0; i < e->n_tensors; i++) {
+        const tensor *t = &e->tensors[i];
+        if (!t->quantised || !in_block(t) || vo_whisper_column_fold(t->part) != fold) continue;
+        if (fold != VO_FOLD_AUDIO && t->part.block != block) continue;
+        layers[n++] = (vo_awq_layer){t->from.view, t->from.row, t->from.rows};
+        moments = moments_of(e, t);
+    }
+    if (n == 0) return VO_OK;
+    if (e->p->progress && !e->p->progress(e->p->user, 0, (int64_t)vo_safetensors_bytes(e->writer)))
+        return vo_fail(err, VO_ERR_ABORTED, "stopped");
+    return vo_awq_search(layers, n, moments, &p, vo_whisper_scales_of(e->found, block, fold), NULL,
+                         NULL, err);
+}
+
+static vo_status search_all(exporter *e, vo_error *err) {
+    const int n_encoder = e->dims.n_audio_layer, blocks = n_encoder + e->dims.n_text_layer;
+    e->scales = e->p->scales;
+    if (e->scales || !e->p->moments || e->p->bits == 0) return VO_OK;
+    vo_awq_layer *layers = vo_alloc_array((size_t)e->n_tensors, sizeof *layers);
+    vo_status status = layers ? vo_whisper_scales_create(&e->dims, &e->found, err)
+                              : vo_fail(err, VO_ERR_MEMORY, "no memory to scale a model");
+    for (int b = 0; b < blocks; b++)
+        for (int f = 0; f < VO_FOLD_COUNT; f++)
+            if (status == VO_OK && (f != VO_FOLD_AUDIO || b == n_encoder))
+                status = search_fold(e, b, (vo_fold)f, layers, err);
+    e->scales = e->found;
+    vo_free(layers);
+    return status;
+}
+
+/* Rows [row, row + n) in e->rows, before they are rounded or quantised. */
+static void fold_rows(exporter *e, const tensor *t, int64_t row, int64_t n) {
+    const float *columns = vo_whisper_column_scales(e->scales, t->part);
+    const float *rows = vo_whisper_row_scales(e->scales, t->part);
+    for (int64_t r = 0; columns && r < n; r++)
+        for (int64_t j = 0; j < t->columns; j++) e->rows[r * t->columns + j] *= columns[j];
+    for (int64_t r = 0; rows && r < n; r++)
+        for (int64_t j = 0; j < t->columns; j++) e->rows[r * t->columns + j] /= rows[row + r];
 }
 
 /* ---- the header -------------------------------------------------------------------------- */
@@ -243,25 +314,34 @@ static vo_status put_pair(exporter *e, const tensor *t, size_t index, const floa
 }
 
 /* What is quantised are the numbers as the dtype holds them, as MLX does it. */
-static vo_status quantise_rows(exporter *e, const tensor *t, int64_t n, vo_error *err) {
-    int64_t count = n * t->columns, groups = count / e->p->group_size;
+static bool quantise_plainly(exporter *e, const tensor *t, int64_t count, vo_error *err) {
     vo_view rounded = {.name = t->from.name,
                        .dtype = e->p->dtype,
                        .rank = 1,
                        .shape = {count},
                        .data = e->out,
                        .bytes = CHUNK * sizeof(float)};
-    vo_status status = vo_dequantize_rows(&rounded, 0, 1, e->rows, err);
-    if (status != VO_OK) return status;
-    if (!vo_quantize_affine(e->rows, count, e->p->group_size, e->p->bits, e->out, e->scales,
-                            e->biases))
+    return vo_dequantize_rows(&rounded, 0, 1, e->rows, err) == VO_OK &&
+           vo_quantize_affine(e->rows, count, e->p->group_size, e->p->bits, e->out, e->group_scales,
+                              e->group_biases);
+}
+
+static bool quantise_aware(exporter *e, int64_t n) {
+    const vo_awq_params p = search_params(e);
+    return vo_gptq_quantise(&e->gptq, &p, e->rows, n, e->out, e->group_scales, e->group_biases);
+}
+
+static vo_status quantise_rows(exporter *e, const tensor *t, int64_t n, vo_error *err) {
+    int64_t count = n * t->columns, groups = count / e->p->group_size;
+    bool good = moments_of(e, t) ? quantise_aware(e, n) : quantise_plainly(e, t, count, err);
+    if (!good)
         return vo_fail(
             err, VO_ERR_UNSUPPORTED,
             "the tensor %s holds something but finite numbers, which cannot be quantised",
             t->from.name);
-    status = put(e, t->weight, e->out, (size_t)(count / 8) * (size_t)e->p->bits, err);
-    if (status == VO_OK) status = put_pair(e, t, t->scales, e->scales, groups, err);
-    if (status == VO_OK) status = put_pair(e, t, t->biases, e->biases, groups, err);
+    vo_status status = put(e, t->weight, e->out, (size_t)(count / 8) * (size_t)e->p->bits, err);
+    if (status == VO_OK) status = put_pair(e, t, t->scales, e->group_scales, groups, err);
+    if (status == VO_OK) status = put_pair(e, t, t->biases, e->group_biases, groups, err);
     return status;
 }
 
@@ -274,13 +354,26 @@ static void forget_rows(const exporter *e, const tensor *t, int64_t row) {
     vo_weights_forget(e->file, &done);
 }
 
+/* What is needed for all rows of a matrix. The parts of what is stacked have the same inputs. */
+static vo_status begin_tensor(exporter *e, const tensor *t, vo_error *err) {
+    const vo_moments *moments = t->quantised ? moments_of(e, t) : NULL;
+    if (!moments || moments == e->gptq_of) return VO_OK;
+    vo_gptq_free(&e->gptq);
+    e->gptq_of = moments;
+    return vo_gptq_init(&e->gptq, moments, vo_whisper_column_scales(e->scales, t->part), e->p->pool,
+                        err);
+}
+
 static vo_status write_tensor(exporter *e, const tensor *t, vo_error *err) {
     size_t width = (size_t)vo_dtype_get_info(e->p->dtype)->block_bytes;
     int64_t total = (int64_t)vo_safetensors_bytes(e->writer), step = CHUNK / t->columns;
+    vo_status status = begin_tensor(e, t, err);
+    if (status != VO_OK) return status;
     for (int64_t row = 0; row < t->from.rows; row += step) {
         int64_t n = t->from.rows - row < step ? t->from.rows - row : step;
-        vo_status status = read_rows(e, t, row, n, err);
+        status = read_rows(e, t, row, n, err);
         if (status != VO_OK) return status;
+        fold_rows(e, t, row, n);
         if (!vo_narrow_floats(e->p->dtype, e->rows, n * t->columns, e->out))
             return too_large(e, t, err);
         if (t->quantised)
@@ -311,11 +404,12 @@ static bool allocate(exporter *e) {
         vo_alloc_array(BIND_SINGLE_COUNT + MOST_PARTS * (size_t)blocks, sizeof *e->tensors);
     e->raw = vo_alloc(CHUNK * sizeof *e->raw);
     e->rows = vo_alloc(CHUNK * sizeof *e->rows);
-    e->scales = vo_alloc(CHUNK / 32 * sizeof *e->scales);
-    e->biases = vo_alloc(CHUNK / 32 * sizeof *e->biases);
+    e->group_scales = vo_alloc(CHUNK / 32 * sizeof *e->group_scales);
+    e->group_biases = vo_alloc(CHUNK / 32 * sizeof *e->group_biases);
     e->out = vo_alloc(CHUNK * sizeof(float));
     e->out_pair = vo_alloc(CHUNK / 32 * sizeof(float));
-    return e->tensors && e->raw && e->rows && e->scales && e->biases && e->out && e->out_pair;
+    return e->tensors && e->raw && e->rows && e->group_scales && e->group_biases && e->out &&
+           e->out_pair;
 }
 
 vo_status vo_whisper_export(const vo_weights *weights, const vo_whisper_export_params *params,
@@ -328,13 +422,16 @@ vo_status vo_whisper_export(const vo_weights *weights, const vo_whisper_export_p
     if (status == VO_OK) status = choose_quantised(&e, err);
     if (status == VO_OK) status = vo_safetensors_create(path, false, &e.writer, err);
     if (status == VO_OK) status = announce_all(&e, err);
+    if (status == VO_OK) status = search_all(&e, err);
     if (status == VO_OK) status = write_all(&e, err);
     vo_safetensors_destroy(e.writer);
     vo_free(e.tensors);
     vo_free(e.raw);
     vo_free(e.rows);
-    vo_free(e.scales);
-    vo_free(e.biases);
+    vo_free(e.group_scales);
+    vo_free(e.group_biases);
+    vo_gptq_free(&e.gptq);
+    vo_whisper_scales_destroy(e.found);
     vo_free(e.out);
     vo_free(e.out_pair);
     return status;

@@ -5,7 +5,7 @@
 #ifndef VO_MODELS_WHISPER_EXPORT_H
 #define VO_MODELS_WHISPER_EXPORT_H
 
-#include "models/whisper/whisper.h"
+#include "models/whisper/awq.h"
 
 typedef struct vo_whisper_export_params {
     vo_dtype dtype; /* VO_F32, VO_F16 or VO_BF16: of scales, and of what is not quantised */
@@ -16,6 +16,14 @@ typedef struct vo_whisper_export_params {
     const char *keep;
     const int64_t *alignment_heads; /* [n_alignment_heads][2]: layer, head; may be none */
     int n_alignment_heads;
+    /* What the layers' inputs are like (NULL: not known): with it, the layers of blocks are
+     * quantised so that the errors of their outputs are small, by scales of inputs (awq.h) and by
+     * making columns take over the errors of others (gptq.h). */
+    const vo_whisper_moments *moments;
+    /* Scales of inputs to fold into the weights; NULL: those that a search finds when the moments
+     * are known, else none. */
+    const vo_whisper_scales *scales;
+    vo_pool *pool; /* for the search; NULL: the calling thread alone */
     /* Bytes written; false to stop with VO_ERR_ABORTED. May be NULL. */
     bool (*progress)(void *user, int64_t done, int64_t total);
     void *user;

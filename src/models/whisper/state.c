@@ -40,8 +40,9 @@ static vo_status create_audio_plan(vo_whisper_state *s, vo_error *err) {
     vo_array *slots = vo_input(g, VO_I32, t, 0, VO_PARAM_ROWS, t);
     outputs[0] = vo_whisper_encoder(g, s->model, mel);
     vo_whisper_cross_store(g, s->model, s->cross, outputs[0], slots, outputs + 1);
-    vo_status status = vo_plan_create(&s->runtime, g, outputs, 1 + 2 * dims->n_text_layer,
-                                      (vo_plan_params){0}, &s->audio_plan, err);
+    vo_status status =
+        vo_plan_create(&s->runtime, g, outputs, 1 + 2 * dims->n_text_layer,
+                       (vo_plan_params){.observer = s->model->observer}, &s->audio_plan, err);
     if (status != VO_OK) return status;
     s->mel = vo_plan_data(s->audio_plan, mel);
     s->audio = vo_plan_data(s->audio_plan, outputs[0]);
@@ -72,7 +73,8 @@ static vo_status create_text_plan(vo_whisper_state *s, vo_error *err) {
                                  .max_length = vo_kv_max_length(s->self)};
     vo_array *logits = vo_whisper_decoder(g, s->model, s->self, s->cross, &in);
     vo_status status =
-        vo_plan_create(&s->runtime, g, &logits, 1, (vo_plan_params){0}, &s->text_plan, err);
+        vo_plan_create(&s->runtime, g, &logits, 1, (vo_plan_params){.observer = s->model->observer},
+                       &s->text_plan, err);
     if (status != VO_OK) return status;
     s->tokens = vo_plan_data(s->text_plan, in.tokens);
     s->positions = vo_plan_data(s->text_plan, in.positions);

@@ -36,6 +36,7 @@ typedef struct vo_whisper_block {
 typedef struct vo_whisper {
     vo_whisper_dims dims;
     vo_compute compute; /* of every product; f32 after loading, may be set before the first state */
+    vo_observer observer; /* of every plan; none after loading, may be set before the first state */
     vo_nn_conv conv1, conv2;    /* [d, 3, n_mels], [d, 3, d] */
     vo_weight *audio_positions; /* [n_audio_ctx, d] */
     vo_nn_norm audio_norm;      /* after the last encoder block */
