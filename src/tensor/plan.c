@@ -8,7 +8,6 @@
 #include "tensor/place.h"
 #include "tensor/plan_internal.h"
 
-
 static void count_uses(vo_graph *graph, vo_array *const *outputs, int n_outputs) {
     for (vo_array *a = vo_graph_first(graph); a; a = a->next) a->uses = 0;
     for (vo_array *a = vo_graph_first(graph); a; a = a->next)
