@@ -212,19 +212,7 @@ void vocis_session_destroy(vocis_session *session) {
 }
 
 vocis_transcribe_params vocis_transcribe_default_params(void) {
-    return (vocis_transcribe_params){.task = VOCIS_TRANSCRIBE,
-                                     .temperature_increment = 0.2f,
-                                     .best_of = 5,
-                                     .beam_size = 5,
-                                     .patience = 1.0f,
-                                     .length_penalty = NAN,
-                                     .suppress_tokens = "-1",
-                                     .suppress_blank = true,
-                                     .condition_on_previous_text = true,
-                                     .compression_ratio_threshold = 2.4f,
-                                     .logprob_threshold = -1.0f,
-                                     .no_speech_threshold = 0.6f,
-                                     .max_initial_timestamp = 1.0f};
+    return vo_transcribe_default_params();
 }
 
 vocis_status vocis_transcribe(vocis_session *session, const float *samples, int64_t n_samples,

@@ -43,6 +43,8 @@ typedef struct vo_stream {
 int64_t vo_stream_read(vo_stream *stream, void *data, int64_t size);
 /* False when the end comes first. */
 bool vo_stream_skip(vo_stream *stream, int64_t size);
+/* Takes all of the source into `head`, at most max_bytes. */
+vo_status vo_stream_spool(vo_stream *stream, vo_error *err);
 
 /* ---- samples ----------------------------------------------------------------------------- */
 

@@ -18,20 +18,13 @@ static bool is_stopped(void *user) {
 
 /* Greedy and without fallback: text that loops is thrown away by a fallback, and would count. */
 static vocis_transcribe_params listening(const vocis_convert_params *p) {
-    return (vocis_transcribe_params){.task = VOCIS_TRANSCRIBE,
-                                     .beam_size = 1,
-                                     .best_of = 1,
-                                     .patience = 1.0f,
-                                     .length_penalty = NAN,
-                                     .suppress_tokens = "-1",
-                                     .suppress_blank = true,
-                                     .condition_on_previous_text = true,
-                                     .compression_ratio_threshold = NAN,
-                                     .logprob_threshold = NAN,
-                                     .no_speech_threshold = 0.6f,
-                                     .max_initial_timestamp = 1.0f,
-                                     .on_abort = is_stopped,
-                                     .user = (void *)(uintptr_t)p};
+    vocis_transcribe_params params = vo_transcribe_default_params();
+    params.beam_size = params.best_of = 1;
+    params.temperature_increment = 0;
+    params.compression_ratio_threshold = params.logprob_threshold = NAN;
+    params.on_abort = is_stopped;
+    params.user = (void *)(uintptr_t)p;
+    return params;
 }
 
 static vo_status listen(vocis_session *session, const char *file, const vocis_convert_params *p,

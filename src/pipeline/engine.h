@@ -77,6 +77,7 @@ void vo_session_destroy(vocis_session *session);
 /* Feeds of a lane's inputs, as its worker's state takes them; returns how many. */
 int vo_lane_feeds(const vo_lane *lane, const vo_lm_input *inputs, int n, vo_whisper_feed *feeds);
 
+vocis_transcribe_params vo_transcribe_default_params(void);
 /* transcribe.c: the main job. owned: where the samples are to be freed (vo_free) and set to NULL
  * once nobody reads them; NULL: they are borrowed. */
 vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_samples,

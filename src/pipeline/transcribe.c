@@ -230,6 +230,22 @@ static void end(job *j) {
     vo_tokens_free(&j->plan.suppress);
 }
 
+vocis_transcribe_params vo_transcribe_default_params(void) {
+    return (vocis_transcribe_params){.task = VOCIS_TRANSCRIBE,
+                                     .temperature_increment = 0.2f,
+                                     .best_of = 5,
+                                     .beam_size = 5,
+                                     .patience = 1.0f,
+                                     .length_penalty = NAN,
+                                     .suppress_tokens = "-1",
+                                     .suppress_blank = true,
+                                     .condition_on_previous_text = true,
+                                     .compression_ratio_threshold = 2.4f,
+                                     .logprob_threshold = -1.0f,
+                                     .no_speech_threshold = 0.6f,
+                                     .max_initial_timestamp = 1.0f};
+}
+
 vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_samples,
                         float **owned, const vocis_transcribe_params *params, vocis_result **result,
                         vo_error *err) {

@@ -4,10 +4,12 @@
  */
 #include "models/support_hash.h"
 
+#include "base/file.h"
 #include "base/memory.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { STATE = 32, LAYERS = 2, TEXT_CTX = 448, AUDIO_CTX = 1500 };
@@ -110,4 +112,25 @@ bool hash_write_whisper(const char *path, int n_mels, int n_vocab) {
     vo_buf_free(&f.header);
     vo_buf_free(&f.data);
     return ok;
+}
+
+static char folder[64];
+
+const char *hash_folder_at(const char *name) {
+    static char paths[8][160];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+int hash_folder_set_up(void **state) {
+    (void)state;
+    strcpy(folder, "/tmp/vocis-test-XXXXXX");
+    return mkdtemp(folder) && hash_write_whisper(hash_folder_at("hash"), 80, 51865) ? 0 : -1;
+}
+
+int hash_folder_tear_down(void **state) {
+    (void)state;
+    return vo_remove_tree(folder, NULL) == VO_OK ? 0 : -1;
 }

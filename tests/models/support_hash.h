@@ -11,4 +11,10 @@
 /* Two layers of two heads of 16 on each side. Writes a safetensors file with OpenAI's names. */
 bool hash_write_whisper(const char *path, int n_mels, int n_vocab);
 
+/* Fixtures of cmocka: a folder of our own with such a model, of 80 mels, at "hash". */
+int hash_folder_set_up(void **state);
+int hash_folder_tear_down(void **state);
+/* "folder/name" in one of a few static buffers. */
+const char *hash_folder_at(const char *name);
+
 #endif

@@ -75,17 +75,11 @@ void real_session_destroy(vocis_session *session) {
 }
 
 vocis_transcribe_params real_params(int beam_size) {
-    return (vocis_transcribe_params){.beam_size = beam_size,
-                                     .best_of = 1,
-                                     .patience = 1.0f,
-                                     .length_penalty = NAN,
-                                     .suppress_tokens = "-1",
-                                     .suppress_blank = true,
-                                     .condition_on_previous_text = true,
-                                     .compression_ratio_threshold = 2.4f,
-                                     .logprob_threshold = -1.0f,
-                                     .no_speech_threshold = 0.6f,
-                                     .max_initial_timestamp = 1.0f};
+    vocis_transcribe_params params = vo_transcribe_default_params();
+    params.beam_size = beam_size;
+    params.best_of = 1;
+    params.temperature_increment = 0;
+    return params;
 }
 
 vocis_result *real_transcribe(vocis_session *session, const char *path,

@@ -24,25 +24,6 @@
 
 enum { K = 256, ROWS = 48, SAMPLES = 600, GROUP = 64 };
 
-static char folder[64];
-
-static const char *at(const char *name) {
-    static char paths[8][160];
-    static int next;
-    char *path = paths[next++ % 8];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
-
-static int setup(void **state) {
-    strcpy(folder, "/tmp/vocis-test-XXXXXX");
-    return mkdtemp(folder) && hash_write_whisper(at("hash"), 80, 51865) ? 0 : -1;
-}
-
-static int teardown(void **state) {
-    return vo_remove_tree(folder, NULL) == VO_OK ? 0 : -1;
-}
-
 static uint64_t random_state;
 static float uniform(void) {
     random_state = random_state * 6364136223846793005u + 1442695040888963407u;
@@ -174,7 +155,7 @@ static void write_scaled(const char *path) {
     vo_whisper_dims d;
     vo_whisper_scales *scales;
     vo_error err = {0};
-    assert_int_equal(vo_weights_open(at("hash"), &w, &err), VO_OK);
+    assert_int_equal(vo_weights_open(hash_folder_at("hash"), &w, &err), VO_OK);
     assert_int_equal(vo_whisper_read_dims(w, &d, &err), VO_OK);
     assert_int_equal(vo_whisper_scales_create(&d, &scales, &err), VO_OK);
     random_state = 6;
@@ -197,11 +178,12 @@ static void scales_fold_away(void **state) {
     vocis_convert_params f32 = {.dtype = "f32", .group_size = 32};
     vo_error err = {0};
     float *first = NULL;
-    if (vo_convert(NULL, at("hash"), at("f32"), &f32, &err) != VO_OK) fail_msg("%s", err.message);
+    if (vo_convert(NULL, hash_folder_at("hash"), hash_folder_at("f32"), &f32, &err) != VO_OK)
+        fail_msg("%s", err.message);
     for (int m = 0; m < 2; m++) {
-        if (m == 1) remove(at("f32/weights.safetensors"));
-        if (m == 1) write_scaled(at("f32/weights.safetensors"));
-        vocis_session *s = real_session(engine, at("f32"), 1);
+        if (m == 1) remove(hash_folder_at("f32/weights.safetensors"));
+        if (m == 1) write_scaled(hash_folder_at("f32/weights.safetensors"));
+        vocis_session *s = real_session(engine, hash_folder_at("f32"), 1);
         assert_non_null(s);
         real_encode(s, jfk.samples, jfk.n_samples);
         float *const *logits;
@@ -229,14 +211,16 @@ static void calibrated_models_are_read(void **state) {
     const char *files[] = {REAL_JFK, NULL};
     vocis_convert_params p = {.dtype = "int4", .group_size = 32, .calibrate = files};
     vo_error err = {0};
-    if (vo_convert(engine, at("hash"), at("out"), &p, &err) != VO_OK) fail_msg("%s", err.message);
-    vocis_session *s = real_session(engine, at("out"), 1);
+    if (vo_convert(engine, hash_folder_at("hash"), hash_folder_at("out"), &p, &err) != VO_OK)
+        fail_msg("%s", err.message);
+    vocis_session *s = real_session(engine, hash_folder_at("out"), 1);
     assert_non_null(s);
     real_session_destroy(s);
     /* some layers of what shares an input are kept */
     p.keep = "*.query,*.mlp1,decoder.blocks.1.cross_attn.*";
     p.overwrite = true;
-    if (vo_convert(engine, at("hash"), at("out"), &p, &err) != VO_OK) fail_msg("%s", err.message);
+    if (vo_convert(engine, hash_folder_at("hash"), hash_folder_at("out"), &p, &err) != VO_OK)
+        fail_msg("%s", err.message);
     real_engine_destroy(engine);
 }
 
@@ -250,33 +234,39 @@ static void nothing_is_left(void **state) {
         "RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x80\x3e\0\0\0\x7d\0\0\2\0"
         "\x10\0data";
     vo_error err = {0};
-    assert_int_equal(vo_file_write_atomic(at("empty.wav"), empty, sizeof empty, NULL), VO_OK);
-    assert_int_equal(vo_file_write_atomic(at("text"), "no sound", 8, NULL), VO_OK);
+    assert_int_equal(vo_file_write_atomic(hash_folder_at("empty.wav"), empty, sizeof empty, NULL),
+                     VO_OK);
+    assert_int_equal(vo_file_write_atomic(hash_folder_at("text"), "no sound", 8, NULL), VO_OK);
     char *const names[] = {"none.wav", "empty.wav", "text"};
     for (int i = 0; i < 3; i++) {
-        const char *files[] = {REAL_JFK, at(names[i]), NULL};
+        const char *files[] = {REAL_JFK, hash_folder_at(names[i]), NULL};
         vocis_convert_params p = {.dtype = "int4", .group_size = 32, .calibrate = files};
         err = (vo_error){0};
-        assert_int_not_equal(vo_convert(engine, at("hash"), at("out"), &p, &err), VO_OK);
+        assert_int_not_equal(
+            vo_convert(engine, hash_folder_at("hash"), hash_folder_at("out"), &p, &err), VO_OK);
         assert_non_null(strstr(err.message, names[i]));
-        assert_false(vo_path_exists(at("out")));
+        assert_false(vo_path_exists(hash_folder_at("out")));
     }
     const char *files[] = {REAL_JFK, NULL};
     vocis_convert_params p = {
         .dtype = "int4", .group_size = 32, .calibrate = files, .progress = stop};
-    assert_int_equal(vo_convert(engine, at("hash"), at("out"), &p, NULL), VO_ERR_ABORTED);
+    assert_int_equal(vo_convert(engine, hash_folder_at("hash"), hash_folder_at("out"), &p, NULL),
+                     VO_ERR_ABORTED);
     p.progress = NULL;
-    assert_int_equal(vo_convert(NULL, at("hash"), at("out"), &p, NULL), VO_ERR_ARGUMENT);
+    assert_int_equal(vo_convert(NULL, hash_folder_at("hash"), hash_folder_at("out"), &p, NULL),
+                     VO_ERR_ARGUMENT);
     p.dtype = "int8";
-    assert_int_equal(vo_convert(engine, at("hash"), at("out"), &p, NULL), VO_ERR_ARGUMENT);
+    assert_int_equal(vo_convert(engine, hash_folder_at("hash"), hash_folder_at("out"), &p, NULL),
+                     VO_ERR_ARGUMENT);
     p.dtype = "int4";
     p.calibrate = files + 1;
-    assert_int_equal(vo_convert(engine, at("hash"), at("out"), &p, NULL), VO_ERR_ARGUMENT);
-    assert_false(vo_path_exists(at("out")));
+    assert_int_equal(vo_convert(engine, hash_folder_at("hash"), hash_folder_at("out"), &p, NULL),
+                     VO_ERR_ARGUMENT);
+    assert_false(vo_path_exists(hash_folder_at("out")));
     real_engine_destroy(engine);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, hash_folder_set_up, hash_folder_tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

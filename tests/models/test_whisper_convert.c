@@ -22,27 +22,8 @@
 /* cmocka wants the headers above first */
 #include <cmocka.h>
 
-static char folder[64];
 static const char jfk_words[] = "And so my fellow Americans ask not what your country can do for "
                                 "you, ask what you can do for your country.";
-
-/* "folder/name" in one of a few static buffers. */
-static const char *at(const char *name) {
-    static char paths[8][160];
-    static int next;
-    char *path = paths[next++ % 8];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
-
-static int setup(void **state) {
-    strcpy(folder, "/tmp/vocis-test-XXXXXX");
-    return mkdtemp(folder) && hash_write_whisper(at("hash"), 80, 51865) ? 0 : -1;
-}
-
-static int teardown(void **state) {
-    return vo_remove_tree(folder, NULL) == VO_OK ? 0 : -1;
-}
 
 static const vocis_convert_params defaults = {.dtype = "f16", .group_size = 32};
 
@@ -113,10 +94,10 @@ static void every_type(void **state) {
     static const char *const types[] = {"f32", "f16", "bf16", "int8", "int4"};
     static const int bits[] = {0, 0, 0, 8, 4};
     static const vo_dtype dtypes[] = {VO_F32, VO_F16, VO_BF16, VO_F16, VO_F16};
-    vo_weights *original = open_weights(at("hash"));
+    vo_weights *original = open_weights(hash_folder_at("hash"));
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
-        convert_to(at("hash"), at(types[t]), types[t]);
-        vo_weights *w = open_weights(at(types[t]));
+        convert_to(hash_folder_at("hash"), hash_folder_at(types[t]), types[t]);
+        vo_weights *w = open_weights(hash_folder_at(types[t]));
         assert_int_equal(vo_weights_layout(w), VO_LAYOUT_MLX);
         assert_int_equal(vo_weights_count(w), vo_weights_count(original));
         int quantised = 0;
@@ -158,25 +139,25 @@ static void assert_same_weights(const char *a, const char *b) {
 
 /* Converting what was converted changes nothing, and f32 in between loses nothing. */
 static void round_trips(void **state) {
-    convert_to(at("hash"), at("once"), "bf16");
-    convert_to(at("once"), at("twice"), "bf16");
-    assert_same_weights(at("once"), at("twice"));
-    convert_to(at("once"), at("wide"), "f32");
-    convert_to(at("wide"), at("narrow"), "bf16");
-    assert_same_weights(at("once"), at("narrow"));
+    convert_to(hash_folder_at("hash"), hash_folder_at("once"), "bf16");
+    convert_to(hash_folder_at("once"), hash_folder_at("twice"), "bf16");
+    assert_same_weights(hash_folder_at("once"), hash_folder_at("twice"));
+    convert_to(hash_folder_at("once"), hash_folder_at("wide"), "f32");
+    convert_to(hash_folder_at("wide"), hash_folder_at("narrow"), "bf16");
+    assert_same_weights(hash_folder_at("once"), hash_folder_at("narrow"));
     /* quantised are the numbers of f16, whatever they were before */
-    convert_to(at("hash"), at("half"), "f16");
-    convert_to(at("half"), at("from half"), "int4");
-    convert_to(at("hash"), at("from single"), "int4");
-    assert_same_weights(at("from half"), at("from single"));
+    convert_to(hash_folder_at("hash"), hash_folder_at("half"), "f16");
+    convert_to(hash_folder_at("half"), hash_folder_at("from half"), "int4");
+    convert_to(hash_folder_at("hash"), hash_folder_at("from single"), "int4");
+    assert_same_weights(hash_folder_at("from half"), hash_folder_at("from single"));
 }
 
 /* The engine computes with what it reads: f32 is the same model bit for bit. */
 static void same_logits(void **state) {
     vo_audio jfk = real_audio(REAL_JFK);
     vocis_engine *engine = real_engine(0, getenv("VOCIS_CPU"));
-    convert_to(at("hash"), at("f32"), "f32");
-    const char *paths[] = {at("hash"), at("f32")};
+    convert_to(hash_folder_at("hash"), hash_folder_at("f32"), "f32");
+    const char *paths[] = {hash_folder_at("hash"), hash_folder_at("f32")};
     float *first = NULL;
     for (int m = 0; m < 2; m++) {
         vocis_session *s = real_session(engine, paths[m], 1);
@@ -233,21 +214,23 @@ static void kept_layers(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         p.keep = cases[i].keep;
         p.overwrite = i > 0;
-        if (convert(at("hash"), at("kept"), p, &err) != VO_OK) fail_msg("%s", err.message);
-        assert_int_equal(count_quantised(at("kept"), cases[i].part, &all), 0);
+        if (convert(hash_folder_at("hash"), hash_folder_at("kept"), p, &err) != VO_OK)
+            fail_msg("%s", err.message);
+        assert_int_equal(count_quantised(hash_folder_at("kept"), cases[i].part, &all), 0);
         assert_int_equal(all, cases[i].quantised);
     }
     static const char *const nothing[] = {"decoder.tokens", "*.conv1", "decoder.positional_*",
                                           "*.mlp", "encoder.blocks.0.attn.query,typo"};
     for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++) {
         p.keep = nothing[i];
-        assert_int_equal(convert(at("hash"), at("kept"), p, &err), VO_ERR_ARGUMENT);
+        assert_int_equal(convert(hash_folder_at("hash"), hash_folder_at("kept"), p, &err),
+                         VO_ERR_ARGUMENT);
         assert_non_null(strstr(err.message, "no layer"));
     }
     /* rows of 32 are no groups of 64: only the second matrix of each MLP has longer ones */
     p = (vocis_convert_params){.dtype = "int4", .group_size = 64, .overwrite = true};
-    assert_int_equal(convert(at("hash"), at("kept"), p, &err), VO_OK);
-    assert_int_equal(count_quantised(at("kept"), "mlp2", &all), 4);
+    assert_int_equal(convert(hash_folder_at("hash"), hash_folder_at("kept"), p, &err), VO_OK);
+    assert_int_equal(count_quantised(hash_folder_at("kept"), "mlp2", &all), 4);
     assert_int_equal(all, 4);
 }
 
@@ -271,59 +254,71 @@ static void nothing_is_overwritten(void **state) {
     vocis_convert_params p = defaults, force = defaults;
     vo_error err;
     force.overwrite = true;
-    convert_to(at("hash"), at("deep/er/out///"), "f16"); /* folders are made */
-    assert_int_equal(convert(at("hash"), at("deep/er/out"), p, &err), VO_ERR_ARGUMENT);
+    convert_to(hash_folder_at("hash"), hash_folder_at("deep/er/out///"),
+               "f16"); /* folders are made */
+    assert_int_equal(convert(hash_folder_at("hash"), hash_folder_at("deep/er/out"), p, &err),
+                     VO_ERR_ARGUMENT);
     assert_non_null(strstr(err.message, "exists already"));
-    assert_int_equal(entries(at("deep/er/out")), 5);
+    assert_int_equal(entries(hash_folder_at("deep/er/out")), 5);
     /* in its own place, from maps of the files that go */
     force.dtype = "int8";
-    assert_int_equal(convert(at("deep/er/out"), at("deep/er/out/"), force, &err), VO_OK);
+    assert_int_equal(
+        convert(hash_folder_at("deep/er/out"), hash_folder_at("deep/er/out/"), force, &err), VO_OK);
     int all;
-    count_quantised(at("deep/er/out"), "x", &all);
+    count_quantised(hash_folder_at("deep/er/out"), "x", &all);
     assert_int_equal(all, 33);
-    assert_int_equal(entries(at("deep/er")), 1);
+    assert_int_equal(entries(hash_folder_at("deep/er")), 1);
     /* stopping leaves the old one, and nothing else */
     force.dtype = "f32";
     force.progress = stop;
-    assert_int_equal(convert(at("hash"), at("deep/er/out"), force, &err), VO_ERR_ABORTED);
-    assert_int_equal(convert(at("hash"), at("deep/er/other"), force, &err), VO_ERR_ABORTED);
-    assert_int_equal(entries(at("deep/er")), 1);
-    count_quantised(at("deep/er/out"), "x", &all);
+    assert_int_equal(convert(hash_folder_at("hash"), hash_folder_at("deep/er/out"), force, &err),
+                     VO_ERR_ABORTED);
+    assert_int_equal(convert(hash_folder_at("hash"), hash_folder_at("deep/er/other"), force, &err),
+                     VO_ERR_ABORTED);
+    assert_int_equal(entries(hash_folder_at("deep/er")), 1);
+    count_quantised(hash_folder_at("deep/er/out"), "x", &all);
     assert_int_equal(all, 33);
     /* somebody's files are nobody's to replace */
     force.progress = NULL;
-    assert_int_equal(vo_file_write_atomic(at("deep/er/out/model.safetensors"), "x", 1, NULL),
-                     VO_OK);
-    assert_int_equal(convert(at("hash"), at("deep/er/out"), force, &err), VO_ERR_ARGUMENT);
+    assert_int_equal(
+        vo_file_write_atomic(hash_folder_at("deep/er/out/model.safetensors"), "x", 1, NULL), VO_OK);
+    assert_int_equal(convert(hash_folder_at("hash"), hash_folder_at("deep/er/out"), force, &err),
+                     VO_ERR_ARGUMENT);
     assert_non_null(strstr(err.message, "model.safetensors"));
-    assert_int_equal(convert(at("hash"), at("hash"), force, &err), VO_ERR_ARGUMENT);
+    assert_int_equal(convert(hash_folder_at("hash"), hash_folder_at("hash"), force, &err),
+                     VO_ERR_ARGUMENT);
     assert_non_null(strstr(err.message, "is no folder"));
-    assert_int_equal(convert(at("hash"), at("hash/inside"), p, &err), VO_ERR_IO);
-    assert_int_equal(vo_make_dirs(at("empty"), NULL), VO_OK);
-    convert_to(at("hash"), at("empty"), "f16");
+    assert_int_equal(convert(hash_folder_at("hash"), hash_folder_at("hash/inside"), p, &err),
+                     VO_ERR_IO);
+    assert_int_equal(vo_make_dirs(hash_folder_at("empty"), NULL), VO_OK);
+    convert_to(hash_folder_at("hash"), hash_folder_at("empty"), "f16");
 }
 
 static void wrong_requests(void **state) {
     vocis_convert_params p = defaults;
     vo_error err;
     p.dtype = "int3";
-    assert_int_equal(convert(at("hash"), at("out"), p, &err), VO_ERR_ARGUMENT);
+    assert_int_equal(convert(hash_folder_at("hash"), hash_folder_at("out"), p, &err),
+                     VO_ERR_ARGUMENT);
     assert_non_null(strstr(err.message, "int3"));
     p.dtype = NULL;
-    assert_int_equal(convert(at("hash"), at("out"), p, &err), VO_ERR_ARGUMENT);
+    assert_int_equal(convert(hash_folder_at("hash"), hash_folder_at("out"), p, &err),
+                     VO_ERR_ARGUMENT);
     p = (vocis_convert_params){.dtype = "int8", .group_size = 48};
-    assert_int_equal(convert(at("hash"), at("out"), p, &err), VO_ERR_ARGUMENT);
-    assert_int_equal(convert(at("none"), at("out"), defaults, &err), VO_ERR_NOT_FOUND);
-    assert_int_equal(
-        convert("tests/data/formats/tiny/safetensors/every_type.bin", at("out"), defaults, &err),
-        VO_ERR_FORMAT);
-    assert_int_equal(entries(folder), 1);
+    assert_int_equal(convert(hash_folder_at("hash"), hash_folder_at("out"), p, &err),
+                     VO_ERR_ARGUMENT);
+    assert_int_equal(convert(hash_folder_at("none"), hash_folder_at("out"), defaults, &err),
+                     VO_ERR_NOT_FOUND);
+    assert_int_equal(convert("tests/data/formats/tiny/safetensors/every_type.bin",
+                             hash_folder_at("out"), defaults, &err),
+                     VO_ERR_FORMAT);
+    assert_int_equal(entries(hash_folder_at("")), 1);
 }
 
 /* The hashed model again, with one tensor changed or added. */
 static void write_changed(const char *path, const char *name, const float *data, size_t count,
                           const int64_t *shape, int rank) {
-    vo_weights *from = open_weights(at("hash"));
+    vo_weights *from = open_weights(hash_folder_at("hash"));
     vo_safetensors_writer *w;
     size_t index[256], n = vo_weights_count(from), changed;
     assert_true(n < 256);
@@ -356,16 +351,21 @@ static void numbers_that_do_not_fit(void **state) {
     vo_error err;
     const char *name = "encoder.blocks.1.attn.key.weight";
     matrix[100] = 70000;
-    write_changed(at("large"), name, matrix, WIDTH * WIDTH, (int64_t[]){WIDTH, WIDTH}, 2);
-    assert_int_equal(convert(at("large"), at("out"), p, &err), VO_ERR_UNSUPPORTED);
+    write_changed(hash_folder_at("large"), name, matrix, WIDTH * WIDTH, (int64_t[]){WIDTH, WIDTH},
+                  2);
+    assert_int_equal(convert(hash_folder_at("large"), hash_folder_at("out"), p, &err),
+                     VO_ERR_UNSUPPORTED);
     assert_non_null(strstr(err.message, name));
     p.dtype = "int8";
-    assert_int_equal(convert(at("large"), at("out"), p, &err), VO_ERR_UNSUPPORTED);
-    assert_false(vo_path_exists(at("out")));
-    convert_to(at("large"), at("large-bf16"), "bf16");
+    assert_int_equal(convert(hash_folder_at("large"), hash_folder_at("out"), p, &err),
+                     VO_ERR_UNSUPPORTED);
+    assert_false(vo_path_exists(hash_folder_at("out")));
+    convert_to(hash_folder_at("large"), hash_folder_at("large-bf16"), "bf16");
     matrix[100] = NAN;
-    write_changed(at("large"), name, matrix, WIDTH * WIDTH, (int64_t[]){WIDTH, WIDTH}, 2);
-    assert_int_equal(convert(at("large"), at("out"), p, &err), VO_ERR_UNSUPPORTED);
+    write_changed(hash_folder_at("large"), name, matrix, WIDTH * WIDTH, (int64_t[]){WIDTH, WIDTH},
+                  2);
+    assert_int_equal(convert(hash_folder_at("large"), hash_folder_at("out"), p, &err),
+                     VO_ERR_UNSUPPORTED);
     assert_non_null(strstr(err.message, "finite"));
     /* other positions than sines would be lost */
     float positions[POSITIONS * WIDTH];
@@ -376,34 +376,37 @@ static void numbers_that_do_not_fit(void **state) {
             positions[t * WIDTH + WIDTH / 2 + c] = (float)cos(x);
         }
     name = "encoder.positional_embedding";
-    write_changed(at("short"), name, positions, POSITIONS * WIDTH, (int64_t[]){POSITIONS, WIDTH},
-                  2);
-    convert_to(at("short"), at("short-f16"), "f16");
-    vo_weights *w = open_weights(at("short-f16"));
+    write_changed(hash_folder_at("short"), name, positions, POSITIONS * WIDTH,
+                  (int64_t[]){POSITIONS, WIDTH}, 2);
+    convert_to(hash_folder_at("short"), hash_folder_at("short-f16"), "f16");
+    vo_weights *w = open_weights(hash_folder_at("short-f16"));
     vo_whisper_dims dims;
     assert_int_equal(vo_whisper_read_dims(w, &dims, NULL), VO_OK);
     assert_int_equal(dims.n_audio_ctx, POSITIONS);
     vo_weights_close(w);
     positions[WIDTH + 3] += 0.05f;
-    write_changed(at("short"), name, positions, POSITIONS * WIDTH, (int64_t[]){POSITIONS, WIDTH},
-                  2);
-    assert_int_equal(convert(at("short"), at("out"), p, &err), VO_ERR_UNSUPPORTED);
+    write_changed(hash_folder_at("short"), name, positions, POSITIONS * WIDTH,
+                  (int64_t[]){POSITIONS, WIDTH}, 2);
+    assert_int_equal(convert(hash_folder_at("short"), hash_folder_at("out"), p, &err),
+                     VO_ERR_UNSUPPORTED);
     assert_non_null(strstr(err.message, name));
 }
 
 /* What other programs want beside the weights. */
 static void files_beside(void **state) {
     vo_error err;
-    assert_int_equal(vo_make_dirs(at("in"), NULL), VO_OK);
-    assert_int_equal(vo_rename(at("hash"), at("in/model.safetensors"), NULL), VO_OK);
-    const char *config = "{\"alignment_heads\": [[1, 0], [0, 1]]}";
+    assert_int_equal(vo_make_dirs(hash_folder_at("in"), NULL), VO_OK);
     assert_int_equal(
-        vo_file_write_atomic(at("in/generation_config.json"), config, strlen(config), NULL), VO_OK);
-    convert_to(at("in"), at("out"), "f16");
-    json_t *sizes = json_load_file(at("out/config.json"), 0, NULL),
-           *heads = json_load_file(at("out/generation_config.json"), 0, NULL),
-           *front = json_load_file(at("out/preprocessor_config.json"), 0, NULL),
-           *tokens = json_load_file(at("out/tokenizer.json"), 0, NULL);
+        vo_rename(hash_folder_at("hash"), hash_folder_at("in/model.safetensors"), NULL), VO_OK);
+    const char *config = "{\"alignment_heads\": [[1, 0], [0, 1]]}";
+    assert_int_equal(vo_file_write_atomic(hash_folder_at("in/generation_config.json"), config,
+                                          strlen(config), NULL),
+                     VO_OK);
+    convert_to(hash_folder_at("in"), hash_folder_at("out"), "f16");
+    json_t *sizes = json_load_file(hash_folder_at("out/config.json"), 0, NULL),
+           *heads = json_load_file(hash_folder_at("out/generation_config.json"), 0, NULL),
+           *front = json_load_file(hash_folder_at("out/preprocessor_config.json"), 0, NULL),
+           *tokens = json_load_file(hash_folder_at("out/tokenizer.json"), 0, NULL);
     assert_int_equal(json_object_size(sizes), 11); /* mlx-whisper accepts no other key */
     assert_int_equal(json_integer_value(json_object_get(sizes, "n_text_head")), 2);
     assert_int_equal(json_array_size(json_object_get(heads, "alignment_heads")), 2);
@@ -415,18 +418,20 @@ static void files_beside(void **state) {
     json_decref(heads);
     json_decref(front);
     json_decref(tokens);
-    vo_weights *w = open_weights(at("out"));
+    vo_weights *w = open_weights(hash_folder_at("out"));
     const vo_view *v = vo_weights_find(w, "alignment_heads");
     assert_true(v && v->dtype == VO_I64 && v->shape[0] == 2 && v->shape[1] == 2);
     assert_memory_equal(v->data, ((int64_t[]){1, 0, 0, 1}), 32);
     vo_weights_close(w);
     /* they survive the next conversion, where they come from the weights */
-    convert_to(at("out"), at("again"), "f16");
-    assert_same_weights(at("out"), at("again"));
+    convert_to(hash_folder_at("out"), hash_folder_at("again"), "f16");
+    assert_same_weights(hash_folder_at("out"), hash_folder_at("again"));
     config = "{\"alignment_heads\": [[1, 2]]}";
-    assert_int_equal(
-        vo_file_write_atomic(at("in/generation_config.json"), config, strlen(config), NULL), VO_OK);
-    assert_int_equal(convert(at("in"), at("bad"), defaults, &err), VO_ERR_FORMAT);
+    assert_int_equal(vo_file_write_atomic(hash_folder_at("in/generation_config.json"), config,
+                                          strlen(config), NULL),
+                     VO_OK);
+    assert_int_equal(convert(hash_folder_at("in"), hash_folder_at("bad"), defaults, &err),
+                     VO_ERR_FORMAT);
     assert_non_null(strstr(err.message, "generation_config.json"));
 }
 
@@ -436,15 +441,15 @@ static void files_beside(void **state) {
 static void every_source_of_base(void **state) {
     static const char *const with_heads[] = {"base-hf", "base-mlx", "base-ct2-f32"};
     if (!real_model("base")) skip();
-    convert_to(real_model("base"), at("base"), "f16");
+    convert_to(real_model("base"), hash_folder_at("base"), "f16");
     for (size_t i = 0; i < sizeof with_heads / sizeof *with_heads; i++) {
         if (!real_model(with_heads[i])) skip();
-        convert_to(real_model(with_heads[i]), at(with_heads[i]), "f16");
-        assert_same_weights(at("base"), at(with_heads[i]));
+        convert_to(real_model(with_heads[i]), hash_folder_at(with_heads[i]), "f16");
+        assert_same_weights(hash_folder_at("base"), hash_folder_at(with_heads[i]));
     }
     if (!real_model("base-ggml-f16.bin")) skip();
-    convert_to(real_model("base-ggml-f16.bin"), at("ggml"), "f16");
-    vo_weights *a = open_weights(at("base")), *b = open_weights(at("ggml"));
+    convert_to(real_model("base-ggml-f16.bin"), hash_folder_at("ggml"), "f16");
+    vo_weights *a = open_weights(hash_folder_at("base")), *b = open_weights(hash_folder_at("ggml"));
     for (size_t i = 0; i < vo_weights_count(b); i++) {
         const vo_view *v = vo_weights_at(b, i), *want = vo_weights_find(a, v->name);
         assert_true(want && want->bytes == v->bytes);
@@ -478,9 +483,9 @@ static void words_of_base(void **state) {
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         vocis_convert_params p = {.dtype = types[t], .group_size = 64};
         vo_error err;
-        if (convert(real_model("base"), at(types[t]), p, &err) != VO_OK)
+        if (convert(real_model("base"), hash_folder_at(types[t]), p, &err) != VO_OK)
             fail_msg("%s", err.message);
-        transcribe(engine, at(types[t]), have, &n_have, &errors);
+        transcribe(engine, hash_folder_at(types[t]), have, &n_have, &errors);
         printf("%s: %d word errors\n", types[t], errors);
         assert_int_equal(errors, 0);
         if (t < 2) real_assert_ids(types[t], have, n_have, want, n_want);
@@ -488,7 +493,7 @@ static void words_of_base(void **state) {
     real_engine_destroy(engine);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, hash_folder_set_up, hash_folder_tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
