@@ -178,17 +178,27 @@ static bool search_group(group_search *g) {
     return true;
 }
 
+bool vo_quantize_search(const float *x, const float *importance, int n, int bits, vo_dtype dtype,
+                        float *scale, float *bias) {
+    group_search g = {.x = x,
+                      .importance = importance,
+                      .n = n,
+                      .steps = (float)((1 << bits) - 1),
+                      .dtype = dtype};
+    if (!search_group(&g)) return false;
+    *scale = g.best.scale;
+    *bias = g.best.bias;
+    return true;
+}
+
 bool vo_quantize_affine_weighted(const float *x, const float *importance, int64_t n, int group,
                                  int bits, vo_dtype dtype, uint8_t *packed, float *scales,
                                  float *biases) {
     const float steps = (float)((1 << bits) - 1);
     for (int64_t i = 0; i < n / group; i++, x += group, importance += group) {
-        group_search g = {
-            .x = x, .importance = importance, .n = group, .steps = steps, .dtype = dtype};
         uint8_t q[MAX_GROUP + 1];
-        if (!search_group(&g)) return false;
-        scales[i] = g.best.scale;
-        biases[i] = g.best.bias;
+        if (!vo_quantize_search(x, importance, group, bits, dtype, &scales[i], &biases[i]))
+            return false;
         round_group(x, group, scales[i], biases[i], steps, q);
         for (int k = 0; k < group; k += 8 / bits)
             *packed++ = bits == 8 ? q[k] : (uint8_t)(q[k] | q[k + 1] << 4);

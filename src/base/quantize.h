@@ -20,11 +20,15 @@ bool vo_narrow_floats(vo_dtype dtype, const float *x, int64_t n, void *out);
 bool vo_quantize_affine(const float *x, int64_t n, int group, int bits, uint8_t *packed,
                         float *scales, float *biases);
 
-/* The same for the x[n] of a row whose errors do not all weigh the same: scale and bias of a group
- * (at most 128, a multiple of 16) are those that make the sum of importance[i] * error^2 small,
- * never larger than above. They are numbers of `dtype` already (VO_F32, VO_F16, VO_BF16), and the
- * whole numbers are chosen with them. importance[n]: not negative. False also when a scale does not
- * fit the dtype. Thread safe. */
+/* Scale and bias for one group x[n] (at most 128, a multiple of 16) whose errors do not all weigh
+ * the same: those that make the sum of importance[i] * error^2 small, never larger than above. They
+ * are numbers of `dtype` already (VO_F32, VO_F16, VO_BF16). importance[n]: not negative. False when
+ * a number is not finite or a scale does not fit the dtype. Thread safe. */
+bool vo_quantize_search(const float *x, const float *importance, int n, int bits, vo_dtype dtype,
+                        float *scale, float *bias);
+
+/* vo_quantize_affine with scales and biases that are searched for; whole numbers are chosen with
+ * them as they are stored. */
 bool vo_quantize_affine_weighted(const float *x, const float *importance, int64_t n, int group,
                                  int bits, vo_dtype dtype, uint8_t *packed, float *scales,
                                  float *biases);

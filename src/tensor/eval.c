@@ -26,7 +26,8 @@ vo_status vo_plan_run(vo_plan *plan, vo_error *err) {
         }
         backend->vtable->run(backend, node, plan->params, plan->arena + node->workspace_offset);
         if (plan->observer.see)
-            plan->observer.see(plan->observer.user, node, vo_array_rows(node, plan->params));
+            plan->observer.see(plan->observer.user, node,
+                               vo_array_rows(vo_array_worked_rows(node), plan->params));
     }
     return VO_OK;
 }

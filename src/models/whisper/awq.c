@@ -89,14 +89,16 @@ float *vo_whisper_scales_of(const vo_whisper_scales *s, int block, vo_fold fold)
     return s->values + ((int64_t)block * VO_FOLD_COUNT + (int64_t)fold) * s->width;
 }
 
+static const float *scales_or_none(const vo_whisper_scales *s, int block, vo_fold fold) {
+    return s && fold != VO_FOLD_NONE ? vo_whisper_scales_of(s, block, fold) : NULL;
+}
+
 const float *vo_whisper_column_scales(const vo_whisper_scales *s, vo_whisper_part p) {
-    vo_fold fold = s ? vo_whisper_column_fold(p) : VO_FOLD_NONE;
-    return fold == VO_FOLD_NONE ? NULL : vo_whisper_scales_of(s, p.block, fold);
+    return scales_or_none(s, p.block, vo_whisper_column_fold(p));
 }
 
 const float *vo_whisper_row_scales(const vo_whisper_scales *s, vo_whisper_part p) {
-    vo_fold fold = s ? vo_whisper_row_fold(p) : VO_FOLD_NONE;
-    return fold == VO_FOLD_NONE ? NULL : vo_whisper_scales_of(s, p.block, fold);
+    return scales_or_none(s, p.block, vo_whisper_row_fold(p));
 }
 
 /* ---- the search ---------------------------------------------------------------------------- */

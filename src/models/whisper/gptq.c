@@ -142,14 +142,6 @@ typedef struct rows_job {
     atomic_bool failed;
 } rows_job;
 
-/* y -= f x in steps that a vector holds: y and x do not overlap. */
-static void subtract_scaled(float *restrict y, const float *restrict x, float f, int64_t n) {
-    int64_t j = 0;
-    for (; j + LANES <= n; j += LANES)
-        for (int l = 0; l < LANES; l++) y[j + l] -= f * x[j + l];
-    for (; j < n; j++) y[j] -= f * x[j];
-}
-
 /* Quantises column i of a row and hands its error on. */
 static int round_column(const vo_gptq *gptq, float *row, int64_t i, float scale, float bias,
                         float steps) {
@@ -158,7 +150,7 @@ static int round_column(const vo_gptq *gptq, float *row, int64_t i, float scale,
     const float *shares = gptq->shares + i * gptq->block;
     const float q = fminf(fmaxf(rintf((row[i] - bias) / scale), 0), steps);
     const float error = row[i] - (q * scale + bias);
-    subtract_scaled(row + i + 1, shares + i - first + 1, error, n - (i - first) - 1);
+    vo_add_scaled(row + i + 1, shares + i - first + 1, -error, n - (i - first) - 1);
     return (int)q;
 }
 
@@ -175,8 +167,8 @@ static void quantise_row(void *arg, int64_t r, int thread) {
         float *scale = job->scales + (r * k + first) / group;
         float *bias = job->biases + (r * k + first) / group;
         uint8_t *at = packed + first / 8 * bits;
-        if (!vo_quantize_affine_weighted(row + first, gptq->importance + first, group, group, bits,
-                                         job->p->dtype, at, scale, bias)) {
+        if (!vo_quantize_search(row + first, gptq->importance + first, group, bits, job->p->dtype,
+                                scale, bias)) {
             atomic_store(&job->failed, true);
             return;
         }

@@ -50,15 +50,6 @@ typedef struct add_job {
     int64_t rows, stride, step;
 } add_job;
 
-/* y += f x in steps that a vector holds: y and x do not overlap. */
-static void add_scaled(float *restrict y, const float *restrict x, float f, int64_t n) {
-    enum { LANES = 16 };
-    int64_t j = 0;
-    for (; j + LANES <= n; j += LANES)
-        for (int l = 0; l < LANES; l++) y[j + l] += f * x[j + l];
-    for (; j < n; j++) y[j] += f * x[j];
-}
-
 /* Everything about channel i. */
 static void add_channel(void *arg, int64_t i, int thread) {
     const add_job *job = arg;
@@ -70,7 +61,7 @@ static void add_channel(void *arg, int64_t i, int thread) {
     for (int64_t r = 0; r < job->rows; r += job->step) {
         const float *x = job->x + r * job->stride, value = x[i];
         m->absolute[i] += fabsf(value);
-        add_scaled(row + (i - first), x + i, value, n - (i - first));
+        vo_add_scaled(row + (i - first), x + i, value, n - (i - first));
     }
 }
 

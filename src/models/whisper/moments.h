@@ -29,6 +29,15 @@ static inline float vo_moments_square(const vo_moments *m, int64_t j) {
     return vo_moments_block(m, j - i)[i * m->block + i];
 }
 
+/* y[n] += f x[n] in steps that a vector holds: y and x do not overlap. */
+static inline void vo_add_scaled(float *restrict y, const float *restrict x, float f, int64_t n) {
+    enum { LANES = 16 };
+    int64_t j = 0;
+    for (; j + LANES <= n; j += LANES)
+        for (int l = 0; l < LANES; l++) y[j + l] += f * x[j + l];
+    for (; j < n; j++) y[j] += f * x[j];
+}
+
 /* Sums of nothing; VO_ERR_MEMORY. vo_moments_free takes a zeroed one, too. */
 vo_status vo_moments_init(vo_moments *moments, int64_t columns, vo_error *err);
 void vo_moments_free(vo_moments *moments);
