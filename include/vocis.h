@@ -215,6 +215,14 @@ VOCIS_API void vocis_session_destroy(vocis_session *session);
 
 /* ---- transcription --------------------------------------------------------------------------- */
 
+/* A word, with its leading space and the punctuation that belongs to it. */
+typedef struct vocis_word {
+    const char *text;
+    double start, end; /* seconds from the beginning of the input */
+    float probability; /* mean over its tokens */
+    int speaker;       /* from 0; -1: not known */
+} vocis_word;
+
 /* One piece of text with its times. Strings and arrays belong to the result. */
 typedef struct vocis_segment {
     int id;
@@ -225,6 +233,9 @@ typedef struct vocis_segment {
     int n_tokens;
     int64_t seek; /* first frame (10 ms) of the window it was decoded in */
     float temperature, avg_logprob, compression_ratio, no_speech_prob;
+    const vocis_word *words; /* [n_words]; NULL unless word times were asked for */
+    int n_words;
+    int speaker; /* who says most of it, from 0; -1: not known */
 } vocis_segment;
 
 typedef enum vocis_task { VOCIS_TRANSCRIBE, VOCIS_TRANSLATE } vocis_task;
@@ -267,6 +278,12 @@ typedef struct vocis_transcribe_params {
     float max_initial_timestamp;   /* seconds; 1.0 */
     const double *clip_timestamps; /* start, end, start, end ... in seconds; NULL: all */
     int n_clip_timestamps;
+    bool word_timestamps;              /* times of words, from cross-attention: false */
+    const char *prepend_punctuations;  /* marks that belong to the word after them */
+    const char *append_punctuations;   /* and before them */
+    /* With word times: text that looks invented is skipped around silences longer than these
+     * seconds; NaN: off. NaN */
+    float hallucination_silence_threshold;
     vocis_chunking chunking; /* VOCIS_CHUNK_SEQUENTIAL; SPEECH goes with no clip timestamps */
     int max_tokens;          /* most tokens per window; 0: half the text context (224) */
     uint64_t seed;           /* for sampling: 0 */

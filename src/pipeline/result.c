@@ -17,12 +17,28 @@ static void free_segment(vocis_segment *s) {
     vo_free((void *)s->text);
     vo_free((void *)s->tokens);
     vo_free((void *)s->token_logprobs);
+    vo_free((void *)s->words);
 }
 
 static void *copy(const void *data, size_t bytes) {
     void *p = vo_alloc(bytes);
     if (p && bytes) memcpy(p, data, bytes);
     return p;
+}
+
+/* Words and, behind them, their text: one piece of memory. NULL when there is not enough. */
+static vocis_word *copy_words(const vocis_word *words, int n) {
+    size_t bytes = (size_t)n * sizeof *words;
+    for (int i = 0; i < n; i++) bytes += strlen(words[i].text) + 1;
+    vocis_word *copies = vo_alloc(bytes);
+    char *text = (char *)(copies + n);
+    for (int i = 0; copies && i < n; i++) {
+        const size_t size = strlen(words[i].text) + 1;
+        copies[i] = words[i];
+        copies[i].text = memcpy(text, words[i].text, size);
+        text += size;
+    }
+    return copies;
 }
 
 /* Room for n segments more. */
@@ -48,7 +64,8 @@ vo_status vo_result_add(vocis_result *r, const vocis_segment *segment, vo_error 
     s->text = vo_strdup(segment->text);
     s->tokens = copy(segment->tokens, n * sizeof *s->tokens);
     s->token_logprobs = copy(segment->token_logprobs, n * sizeof *s->token_logprobs);
-    if (!s->text || !s->tokens || !s->token_logprobs) {
+    s->words = s->n_words ? copy_words(segment->words, s->n_words) : NULL;
+    if (!s->text || !s->tokens || !s->token_logprobs || (s->n_words && !s->words)) {
         free_segment(s);
         return vo_fail(err, VO_ERR_MEMORY, "no memory for another segment");
     }

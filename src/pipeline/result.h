@@ -5,6 +5,7 @@
 #ifndef VO_PIPELINE_RESULT_H
 #define VO_PIPELINE_RESULT_H
 
+#include "base/memory.h"
 #include "base/status.h"
 #include "vocis.h"
 
@@ -23,7 +24,7 @@ struct vocis_result {
 };
 
 vocis_result *vo_result_create(void);
-/* Copies text, tokens and logprobs. Sets id. */
+/* Copies text, tokens, logprobs and words. Sets id. */
 vo_status vo_result_add(vocis_result *result, const vocis_segment *segment, vo_error *err);
 /* Moves all segments of `from` behind those of `result`, which leaves `from` without any. */
 vo_status vo_result_move(vocis_result *result, vocis_result *from, vo_error *err);
@@ -33,5 +34,7 @@ void vo_result_destroy(vocis_result *result);
 /* write.c */
 vo_status vo_result_write(const vocis_result *result, const char *format, vocis_write_params params,
                           char **document, size_t *size, vo_error *err);
+/* write_json.c */
+void vo_write_json(vo_buf *out, const vocis_result *result, const vocis_write_params *params);
 
 #endif

@@ -223,7 +223,8 @@ static vo_status add_segment(vo_track *t, int from, int to, double start, double
                            .temperature = (float)temperature_of(t),
                            .avg_logprob = (float)t->decoded.avg_logprob,
                            .compression_ratio = (float)t->compression_ratio,
-                           .no_speech_prob = t->no_speech};
+                           .no_speech_prob = t->no_speech,
+                           .speaker = -1};
         status = vo_tokens_append(&t->all, s.tokens, s.n_tokens, err);
         vo_mutex_lock(t->result_mutex);
         if (status == VO_OK) status = vo_result_add(t->result, &s, err);

@@ -243,7 +243,11 @@ vocis_transcribe_params vo_transcribe_default_params(void) {
                                      .compression_ratio_threshold = 2.4f,
                                      .logprob_threshold = -1.0f,
                                      .no_speech_threshold = 0.6f,
-                                     .max_initial_timestamp = 1.0f};
+                                     .max_initial_timestamp = 1.0f,
+                                     .prepend_punctuations = "\"'\u201c\u00bf([{-",
+                                     .append_punctuations =
+                                         "\"'.\u3002,\uff0c!\uff01?\uff1f:\uff1a\u201d)]}\u3001",
+                                     .hallucination_silence_threshold = NAN};
 }
 
 vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_samples,

@@ -6,14 +6,11 @@
  */
 #include "base/memory.h"
 #include "base/utf8.h"
-#include "pipeline/json.h"
 #include "pipeline/prompt.h"
 #include "pipeline/result.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef enum escape { PLAIN, ARROWS, MARKUP, QUOTES } escape;
@@ -123,116 +120,6 @@ static void write_lrc(vo_buf *out, const vocis_segment *s, int number) {
     vo_buf_puts(out, "\n");
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------- */
-
-/* The shortest decimal that gives the same float back, so that 0.2f is not shown as
- * 0.200000003; null for what JSON cannot say. */
-static json_t *json_float(float value) {
-    char text[32];
-    if (!isfinite(value)) return json_null();
-    for (int digits = 6; digits <= 9; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, (double)value);
-        if (strtof(text, NULL) == value) break;
-    }
-    return json_real(strtod(text, NULL));
-}
-
-static json_t *json_double(double value) {
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
-static json_t *json_segment(const vocis_segment *s, bool tokens, bool *failed) {
-    json_t *o = json_object();
-    vo_json_put(o, "id", json_integer(s->id), failed);
-    vo_json_put(o, "seek", json_integer(s->seek), failed);
-    vo_json_put(o, "start", json_double(s->start), failed);
-    vo_json_put(o, "end", json_double(s->end), failed);
-    vo_json_put(o, "text", vo_json_text(s->text), failed);
-    if (tokens) {
-        json_t *ids = json_array(), *logprobs = json_array();
-        for (int i = 0; i < s->n_tokens; i++) {
-            if (json_array_append_new(ids, json_integer(s->tokens[i])) != 0 ||
-                json_array_append_new(logprobs, json_float(s->token_logprobs[i])) != 0)
-                *failed = true;
-        }
-        vo_json_put(o, "tokens", ids, failed);
-        vo_json_put(o, "token_logprobs", logprobs, failed);
-    }
-    vo_json_put(o, "temperature", json_float(s->temperature), failed);
-    vo_json_put(o, "avg_logprob", json_float(s->avg_logprob), failed);
-    vo_json_put(o, "compression_ratio", json_float(s->compression_ratio), failed);
-    vo_json_put(o, "no_speech_prob", json_float(s->no_speech_prob), failed);
-    return o;
-}
-
-/* Numbers and switches only: the strings of the settings lived with the caller. */
-static json_t *json_settings(const vocis_transcribe_params *p, bool *failed) {
-    json_t *o = json_object();
-    vo_json_put(o, "temperature", json_float(p->temperature), failed);
-    vo_json_put(o, "temperature_increment_on_fallback", json_float(p->temperature_increment),
-                failed);
-    vo_json_put(o, "best_of", json_integer(p->best_of), failed);
-    vo_json_put(o, "beam_size", json_integer(p->beam_size), failed);
-    vo_json_put(o, "patience", json_float(p->patience), failed);
-    vo_json_put(o, "length_penalty", json_float(p->length_penalty), failed);
-    vo_json_put(o, "suppress_blank", json_boolean(p->suppress_blank), failed);
-    vo_json_put(o, "carry_initial_prompt", json_boolean(p->carry_initial_prompt), failed);
-    vo_json_put(o, "condition_on_previous_text", json_boolean(p->condition_on_previous_text),
-                failed);
-    vo_json_put(o, "compression_ratio_threshold", json_float(p->compression_ratio_threshold),
-                failed);
-    vo_json_put(o, "logprob_threshold", json_float(p->logprob_threshold), failed);
-    vo_json_put(o, "no_speech_threshold", json_float(p->no_speech_threshold), failed);
-    vo_json_put(o, "without_timestamps", json_boolean(p->without_timestamps), failed);
-    vo_json_put(o, "max_initial_timestamp", json_float(p->max_initial_timestamp), failed);
-    vo_json_put(o, "chunking",
-                vo_json_text(p->chunking == VOCIS_CHUNK_SPEECH ? "vad" : "sequential"), failed);
-    vo_json_put(o, "max_tokens", json_integer(p->max_tokens), failed);
-    vo_json_put(o, "seed", json_integer((json_int_t)p->seed), failed);
-    return o;
-}
-
-static json_t *json_timings(const vocis_timings *t, bool *failed) {
-    json_t *o = json_object();
-    vo_json_put(o, "total", json_double(t->total), failed);
-    vo_json_put(o, "mel", json_double(t->mel), failed);
-    vo_json_put(o, "cut", json_double(t->cut), failed);
-    vo_json_put(o, "encode", json_double(t->encode), failed);
-    vo_json_put(o, "decode", json_double(t->decode), failed);
-    vo_json_put(o, "windows", json_integer(t->windows), failed);
-    vo_json_put(o, "fallbacks", json_integer(t->fallbacks), failed);
-    vo_json_put(o, "steps", json_integer(t->steps), failed);
-    vo_json_put(o, "tokens", json_integer(t->tokens), failed);
-    return o;
-}
-
-static void write_json(vo_buf *out, const vocis_result *r, const vocis_write_params *p) {
-    bool failed = false;
-    json_t *o = json_object(), *segments = json_array();
-    for (int i = 0; i < r->n_segments; i++)
-        if (json_array_append_new(segments,
-                                  json_segment(&r->segments[i], p->json_tokens, &failed)) != 0)
-            failed = true;
-    vo_json_put(o, "text", vo_json_text(r->text ? r->text : ""), &failed);
-    vo_json_put(o, "language", vo_json_text(r->language), &failed);
-    vo_json_put(o, "language_probability", json_float(r->language_probability), &failed);
-    vo_json_put(o, "task", json_string(r->task == VOCIS_TRANSLATE ? "translate" : "transcribe"),
-                &failed);
-    vo_json_put(o, "duration", json_double(r->duration), &failed);
-    vo_json_put(o, "segments", segments, &failed);
-    vo_json_put(o, "settings", json_settings(&r->settings, &failed), &failed);
-    vo_json_put(o, "timings", json_timings(&r->timings, &failed), &failed);
-    vo_json_put(o, "peak_memory_bytes", json_integer((json_int_t)r->peak_bytes), &failed);
-    vo_json_put(o, "model", vo_json_text(p->model), &failed);
-    vo_json_put(o, "source", vo_json_text(p->source), &failed);
-    if (failed)
-        out->failed = true;
-    else
-        vo_json_write(o, JSON_INDENT(2) | JSON_REAL_PRECISION(15), out);
-    vo_buf_puts(out, "\n");
-    json_decref(o);
-}
-
 /* ---- the table ------------------------------------------------------------------------------ */
 
 static const struct writer {
@@ -260,7 +147,7 @@ vo_status vo_result_write(const vocis_result *result, const char *format, vocis_
                        format ? format : "");
     vo_buf out = {0};
     vo_buf_puts(&out, w->header);
-    if (!w->segment) write_json(&out, result, &params);
+    if (!w->segment) vo_write_json(&out, result, &params);
     for (int i = 0; w->segment && i < result->n_segments; i++)
         w->segment(&out, &result->segments[i], i + 1);
     if (out.failed || !out.data) {
