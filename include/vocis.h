@@ -278,9 +278,9 @@ typedef struct vocis_transcribe_params {
     float max_initial_timestamp;   /* seconds; 1.0 */
     const double *clip_timestamps; /* start, end, start, end ... in seconds; NULL: all */
     int n_clip_timestamps;
-    bool word_timestamps;              /* times of words, from cross-attention: false */
-    const char *prepend_punctuations;  /* marks that belong to the word after them */
-    const char *append_punctuations;   /* and before them */
+    bool word_timestamps;             /* times of words, from cross-attention: false */
+    const char *prepend_punctuations; /* marks that belong to the word after them */
+    const char *append_punctuations;  /* and before them */
     /* With word times: text that looks invented is skipped around silences longer than these
      * seconds; NaN: off. NaN */
     float hallucination_silence_threshold;
