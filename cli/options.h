@@ -58,7 +58,7 @@ typedef struct verb {
     int (*run)(const struct verb *verb, int argc, char **argv);
 } verb;
 
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_UNCOVERED = 3, EXIT_INTERRUPTED = 130 };
 
 /* Fills `settings` (which holds the defaults) and `operands` (room for argc). Returns -1 to go
  * on, else the exit status: help was printed, or what is wrong. */

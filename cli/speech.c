@@ -36,6 +36,7 @@ vocis_session_params speech_session_params(const speech_options *o, vocis_transc
     enum { BATCH = 8 };
     vocis_session_params session = vocis_session_default_params();
     session.max_sequences = sequences(p);
+    if (o->chunking && strcmp(o->chunking, "none") == 0) p->recover = p->guard = false;
     if (o->chunking && strcmp(o->chunking, "vad") == 0) {
         p->chunking = VOCIS_CHUNK_SPEECH;
         session.max_windows = o->batch_size ? o->batch_size : BATCH;

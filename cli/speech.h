@@ -16,7 +16,7 @@ typedef struct speech_options {
     int threads, batch_size;
 } speech_options;
 
-/* For a settings type T with a member `speech`. */
+/* For a settings type T with the members `speech` and, for CHUNKING_OPTIONS, `params`. */
 #define MODEL_OPTIONS(T)                                                                           \
     {.kind = OPTION_TEXT,                                                                          \
      .name = "model",                                                                              \
@@ -66,13 +66,25 @@ typedef struct speech_options {
      .argument = "HOW",                                                                            \
      .help = "sequential: a window of 30 s slides over the input, and what was said conditions "   \
              "what follows; vad: cut at pauses into stretches that are decoded side by side "      \
-             "(sequential)",                                                                       \
+             "none: as sequential, exactly as the reference does it, without --recover and "       \
+             "--guard (sequential)",                                                               \
      .at = offsetof(T, speech.chunking),                                                           \
-     .choices = "sequential vad"},                                                                 \
+     .choices = "sequential vad none"},                                                            \
+        {.kind = OPTION_INT,                                                                       \
+         .name = "batch-size",                                                                     \
+         .argument = "N",                                                                          \
+         .help = "windows decoded side by side with --chunking vad (8)",                           \
+         .at = offsetof(T, speech.batch_size),                                                     \
+         .min = 1,                                                                                 \
+         .max = 256},                                                                              \
+        {.kind = OPTION_BOOL,                                                                      \
+         .name = "recover",                                                                        \
+         .help = "decode again what the voice detector hears and no segment covers (True)",        \
+         .at = offsetof(T, params.recover)},                                                       \
     {                                                                                              \
-        .kind = OPTION_INT, .name = "batch-size", .argument = "N",                                 \
-        .help = "windows decoded side by side with --chunking vad (8)",                            \
-        .at = offsetof(T, speech.batch_size), .min = 1, .max = 256                                 \
+        .kind = OPTION_BOOL, .name = "guard",                                                      \
+        .help = "take back, and report, loops and text where nobody speaks (True)",                \
+        .at = offsetof(T, params.guard)                                                            \
     }
 #define QUIET_OPTION(T)                                                                            \
     {                                                                                              \

@@ -21,6 +21,7 @@ typedef struct settings {
     vocis_transcribe_params params;
     vocis_audio_params audio;
     const char *task, *clips, *device, *formats, *output_dir;
+    float require_coverage;
     bool translate, no_fallback, verbose, json_errors, fp16;
 } settings;
 
@@ -95,6 +96,10 @@ static const option options[] = {
     {OPTION_INT, "max-tokens", 0, "N", "most tokens of a window; 0: half the text context (0)",
      AT(params.max_tokens), .min = 0, .max = 100000},
     {OPTION_SEED, "seed", 0, "N", "of the random numbers of sampling (0)", AT(params.seed)},
+    {OPTION_FLOAT, "require-coverage", 0, "X",
+     "exit with 3 when less than this share of the speech that the voice detector hears has text; "
+     "0.99 is a good one (0)",
+     AT(require_coverage), .min = 0, .max = 1},
     {OPTION_GROUP, .help = "Input"},
     {OPTION_INT, "channel", 0, "N", "only this channel, counted from 0 (a mixture of all)",
      AT(audio.channel), .min = 0, .max = 1023},
@@ -131,6 +136,7 @@ static const char notes[] =
     "STEM-3, ... in the order of the command line.\n"
     "\n"
     "Exit status: 0 all done, 1 some inputs failed (each is named), 2 usage,\n"
+    "3 some inputs have less text than --require-coverage asks for (each is named),\n"
     "130 interrupted; what was done until then is written.\n"
     "\n"
     "Examples:\n"
@@ -169,7 +175,7 @@ typedef struct job {
     double clips[MAX_CLIPS];
     const char *input; /* the current one, as it is named in messages */
     double begin;
-    int failed;
+    int failed, uncovered;
 } job;
 
 static int read_formats(job *j, const char *text) {
@@ -351,6 +357,21 @@ static void note_speed(const job *j, const vocis_result *result) {
                 language ? language : "audio", seconds, seconds > 0 ? audio / seconds : 0);
 }
 
+/* What of the speech has no text, and what text was taken back. */
+static void note_coverage(job *j, const vocis_result *result) {
+    const vocis_coverage c = vocis_result_coverage(result);
+    const int removed = vocis_result_removed_count(result);
+    if (!c.known) return;
+    report_note("%s: %.1f s of speech, %.1f %% with text%s", j->input, c.speech, 100 * c.ratio,
+                removed ? "; text was taken back (see \"removed\" of the JSON)" : "");
+    if (c.ratio >= (double)j->set.require_coverage) return;
+    char *sentence =
+        format_text("%.1f of %.1f s of speech have no text", c.lost + c.skipped, c.speech);
+    report_warning(j->input, sentence);
+    free(sentence);
+    j->uncovered++;
+}
+
 static void transcribe(job *j, int index) {
     vocis_error err = {0};
     vocis_audio audio = {0};
@@ -368,6 +389,7 @@ static void transcribe(job *j, int index) {
     if (status != VOCIS_OK && !interrupted() && !output_failed())
         report_error(j->input, status, err.message);
     if (good) note_speed(j, result);
+    if (good) note_coverage(j, result);
     if (!good) j->failed++;
     vocis_result_destroy(result);
 }
@@ -401,7 +423,10 @@ static int run(const verb *v, int argc, char **argv) {
             j->input = strcmp(j->inputs[i], "-") == 0 ? "stdin" : j->inputs[i];
             transcribe(j, i);
         }
-        status = interrupted() ? EXIT_INTERRUPTED : j->failed ? EXIT_FAILED : EXIT_DONE;
+        status = interrupted()  ? EXIT_INTERRUPTED
+                 : j->failed    ? EXIT_FAILED
+                 : j->uncovered ? EXIT_UNCOVERED
+                                : EXIT_DONE;
         if (interrupted()) report_note("interrupted; what was done until here is written");
     }
     speech_close(&j->speech);

@@ -235,7 +235,8 @@ typedef struct vocis_segment {
     float temperature, avg_logprob, compression_ratio, no_speech_prob;
     const vocis_word *words; /* [n_words]; NULL unless word times were asked for */
     int n_words;
-    int speaker; /* who says most of it, from 0; -1: not known */
+    int speaker;    /* who says most of it, from 0; -1: not known */
+    bool recovered; /* found by a second look at speech that the first had left out */
 } vocis_segment;
 
 typedef enum vocis_task { VOCIS_TRANSCRIBE, VOCIS_TRANSLATE } vocis_task;
@@ -284,6 +285,11 @@ typedef struct vocis_transcribe_params {
     /* With word times: text that looks invented is skipped around silences longer than these
      * seconds; NaN: off. NaN */
     float hallucination_silence_threshold;
+    /* Speech that the voice detector hears and no segment covers is decoded again on its own. false
+     * (with guard false, and sequential chunking): exactly what the reference gives. true */
+    bool recover;
+    /* Loops, and text where nobody speaks, are decoded again, or else removed and reported. true */
+    bool guard;
     vocis_chunking chunking; /* VOCIS_CHUNK_SEQUENTIAL; SPEECH goes with no clip timestamps */
     int max_tokens;          /* most tokens per window; 0: half the text context (224) */
     uint64_t seed;           /* for sampling: 0 */
@@ -360,6 +366,44 @@ VOCIS_API const char *vocis_result_language(const vocis_result *result); /* "en"
 /* Probability of that language when it was detected, else 1. */
 VOCIS_API float vocis_result_language_probability(const vocis_result *result);
 VOCIS_API double vocis_result_duration(const vocis_result *result); /* seconds of audio */
+
+/* What became of a stretch of the input. */
+typedef enum vocis_cover {
+    VOCIS_COVER_TEXT,    /* a segment covers it, or ends just beside it */
+    VOCIS_COVER_QUIET,   /* silence */
+    VOCIS_COVER_SOUND,   /* something can be heard, but nobody who speaks */
+    VOCIS_COVER_LOST,    /* it hears somebody, and no text could be found */
+    VOCIS_COVER_SKIPPED, /* not asked for, or not reached before a failure */
+    VOCIS_COVER_UNKNOWN  /* no text, and no voice detector was asked */
+} vocis_cover;
+typedef struct vocis_account {
+    double start, end; /* seconds */
+    vocis_cover cover;
+} vocis_account;
+/* Every second of the input, in order and without gaps; NULL out of range. */
+VOCIS_API int vocis_result_account_count(const vocis_result *result);
+VOCIS_API const vocis_account *vocis_result_account(const vocis_result *result, int index);
+/* "text", "quiet", "sound", "lost", "skipped", "unknown"; static storage. */
+VOCIS_API const char *vocis_cover_name(vocis_cover cover);
+
+typedef struct vocis_coverage {
+    bool known;           /* the voice detector was asked */
+    double speech;        /* seconds of speech that it hears */
+    double lost, skipped; /* of them without text */
+    double recovered;     /* seconds of segments that a second look found */
+    double ratio;         /* of speech with text; 1 when nobody speaks */
+} vocis_coverage;
+VOCIS_API vocis_coverage vocis_result_coverage(const vocis_result *result);
+
+/* Text that was taken back. */
+typedef struct vocis_removed {
+    double start, end; /* seconds */
+    const char *text;
+    const char *reason; /* "loop", "nobody speaks"; static storage */
+} vocis_removed;
+VOCIS_API int vocis_result_removed_count(const vocis_result *result);
+/* NULL out of range. Valid until the result is destroyed. */
+VOCIS_API const vocis_removed *vocis_result_removed(const vocis_result *result, int index);
 
 /* Where the time went, in seconds (mel, encode and decode added up over the session's workers), and
  * counts. */

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "hub/hub.h"
 #include "pipeline/convert.h"
+#include "pipeline/coverage.h"
 #include "pipeline/engine.h"
 #include "pipeline/inspect.h"
 #include "pipeline/measure.h"
@@ -366,6 +367,24 @@ float vocis_result_language_probability(const vocis_result *r) {
 double vocis_result_duration(const vocis_result *r) {
     return r->duration;
 }
+int vocis_result_account_count(const vocis_result *r) {
+    return r->n_account;
+}
+const vocis_account *vocis_result_account(const vocis_result *r, int index) {
+    return index >= 0 && index < r->n_account ? &r->account[index] : NULL;
+}
+const char *vocis_cover_name(vocis_cover cover) {
+    return vo_cover_name(cover);
+}
+vocis_coverage vocis_result_coverage(const vocis_result *r) {
+    return r->coverage;
+}
+int vocis_result_removed_count(const vocis_result *r) {
+    return r->n_removed;
+}
+const vocis_removed *vocis_result_removed(const vocis_result *r, int index) {
+    return index >= 0 && index < r->n_removed ? &r->removed[index] : NULL;
+}
 vocis_timings vocis_result_timings(const vocis_result *r) {
     return r->timings;
 }
@@ -404,11 +423,7 @@ vocis_status vocis_compare(const char *reference, const char *hypothesis, bool c
 }
 
 vocis_speech_params vocis_speech_default_params(void) {
-    return (vocis_speech_params){.threshold = 0.5f,
-                                 .min_speech_ms = 250,
-                                 .min_silence_ms = 100,
-                                 .speech_pad_ms = 30,
-                                 .max_speech_seconds = INFINITY};
+    return vo_speech_default_params();
 }
 
 vocis_status vocis_detect_speech(vocis_engine *engine, const float *samples, int64_t n_samples,

@@ -21,6 +21,7 @@ static vocis_transcribe_params listening(const vocis_convert_params *p) {
     vocis_transcribe_params params = vo_transcribe_default_params();
     params.beam_size = params.best_of = 1;
     params.temperature_increment = 0;
+    params.recover = params.guard = false;
     params.compression_ratio_threshold = params.logprob_threshold = NAN;
     params.on_abort = is_stopped;
     params.user = (void *)(uintptr_t)p;

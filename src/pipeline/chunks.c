@@ -7,14 +7,13 @@
 #include "pipeline/chunks.h"
 
 #include "base/memory.h"
-#include "pipeline/speech.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
     PAUSE_MS = 160, /* short pauses are enough to cut at */
-    PAD = 40,       /* frames around a chunk, for what the detector hears late */
+    PAD = 100,      /* frames around a chunk, for what the detector hears late */
 };
 
 /* The best way to cut spans [0, i). */
@@ -81,19 +80,20 @@ vo_status vo_chunks_merge(const vocis_span *spans, int n_spans, double duration,
     return *chunks ? VO_OK : vo_fail(err, VO_ERR_MEMORY, "no memory for %d chunks", n_spans);
 }
 
-vo_status vo_chunks_find(vocis_engine *engine, const float *samples, int64_t n_samples,
-                         int64_t max_frames, vo_chunk **chunks, int *n, vo_error *err) {
-    vocis_speech_params params = {.threshold = 0.5f,
-                                  .min_silence_ms = PAUSE_MS,
-                                  .max_speech_seconds = (float)(max_frames - 2 * PAD - 2) / 100};
+vo_status vo_chunks_find(const vo_voice *voice, int64_t max_frames, vo_chunk **chunks, int *n,
+                         vo_error *err) {
+    vocis_speech_params params = vo_speech_default_params();
+    params.min_speech_ms = params.speech_pad_ms = 0;
+    params.min_silence_ms = PAUSE_MS;
+    params.max_speech_seconds = (float)(max_frames - 2 * PAD - 2) / 100;
     vocis_span *spans = NULL;
     int n_spans = 0;
     *chunks = NULL;
     *n = 0;
-    vo_status status = vo_detect_speech(engine, samples, n_samples, &params, &spans, &n_spans, err);
+    vo_status status = vo_voice_spans(voice, &params, &spans, &n_spans, err);
     if (status == VO_OK)
-        status = vo_chunks_merge(spans, n_spans, (double)n_samples / VOCIS_SAMPLE_RATE, max_frames,
-                                 chunks, n, err);
+        status = vo_chunks_merge(spans, n_spans, (double)voice->n_samples / VOCIS_SAMPLE_RATE,
+                                 max_frames, chunks, n, err);
     vo_free(spans);
     return status;
 }

@@ -73,8 +73,28 @@ vo_status vo_result_add(vocis_result *r, const vocis_segment *segment, vo_error 
     return VO_OK;
 }
 
+/* Takes the text over, also on failure. */
+static vo_status note_removed(vocis_result *r, vocis_removed removed, vo_error *err) {
+    vocis_removed *grown = removed.text && r->n_removed < INT_MAX / 2
+                               ? vo_realloc(r->removed, (size_t)(r->n_removed + 1) * sizeof *grown)
+                               : NULL;
+    if (!grown) {
+        vo_free((void *)removed.text);
+        return vo_fail(err, VO_ERR_MEMORY, "no memory for what was removed");
+    }
+    r->removed = grown;
+    r->removed[r->n_removed++] = removed;
+    return VO_OK;
+}
+
 vo_status vo_result_move(vocis_result *r, vocis_result *from, vo_error *err) {
     if (reserve(r, from->n_segments, err) != VO_OK) return VO_ERR_MEMORY;
+    for (int i = 0; i < from->n_removed; i++) {
+        const vocis_removed removed = from->removed[i];
+        from->removed[i].text = NULL;
+        if (note_removed(r, removed, err) != VO_OK) return VO_ERR_MEMORY;
+    }
+    from->n_removed = 0;
     for (int i = 0; i < from->n_segments; i++) {
         r->segments[r->n_segments] = from->segments[i];
         r->segments[r->n_segments].id = r->n_segments;
@@ -82,6 +102,50 @@ vo_status vo_result_move(vocis_result *r, vocis_result *from, vo_error *err) {
     }
     from->n_segments = 0;
     return VO_OK;
+}
+
+void vo_result_sort(vocis_result *r, int from) {
+    for (int i = from + 1; i < r->n_segments; i++) { /* nearly sorted */
+        const vocis_segment s = r->segments[i];
+        int at = i;
+        for (; at > from && r->segments[at - 1].start > s.start; at--)
+            r->segments[at] = r->segments[at - 1];
+        r->segments[at] = s;
+    }
+    for (int i = from; i < r->n_segments; i++) r->segments[i].id = i;
+}
+
+void vo_result_drop(vocis_result *r, int index) {
+    free_segment(&r->segments[index]);
+    r->n_segments--;
+    for (int i = index; i < r->n_segments; i++) {
+        r->segments[i] = r->segments[i + 1];
+        r->segments[i].id = i;
+    }
+}
+
+vo_status vo_result_remove(vocis_result *r, int index, const char *reason, vo_error *err) {
+    vocis_segment *s = &r->segments[index];
+    const vocis_removed removed = {s->start, s->end, s->text, reason};
+    s->text = NULL;
+    vo_result_drop(r, index);
+    return note_removed(r, removed, err);
+}
+
+vo_status vo_result_shorten(vocis_result *r, int index, int n_tokens, const char *text, double end,
+                            const char *reason, vo_error *err) {
+    vocis_segment *s = &r->segments[index];
+    const char *before = s->text;
+    const size_t kept = strlen(text), all = strlen(before);
+    char *copied = vo_strdup(text);
+    if (!copied) return vo_fail(err, VO_ERR_MEMORY, "no memory for a segment");
+    const vocis_removed removed = {end, s->end, vo_strdup(before + (kept < all ? kept : 0)),
+                                   reason};
+    s->text = copied;
+    s->n_tokens = n_tokens;
+    s->end = end;
+    vo_free((void *)before);
+    return note_removed(r, removed, err);
 }
 
 vo_status vo_result_finish(vocis_result *r, vo_error *err) {
@@ -104,6 +168,9 @@ vo_status vo_result_finish(vocis_result *r, vo_error *err) {
 void vo_result_destroy(vocis_result *r) {
     if (!r) return;
     for (int i = 0; i < r->n_segments; i++) free_segment(&r->segments[i]);
+    for (int i = 0; i < r->n_removed; i++) vo_free((void *)r->removed[i].text);
+    vo_free(r->removed);
+    vo_free(r->account);
     vo_free(r->segments);
     vo_free(r->text);
     vo_free(r);

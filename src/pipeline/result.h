@@ -20,14 +20,30 @@ struct vocis_result {
     double duration;
     vocis_timings timings;
     size_t peak_bytes;
+    double reached; /* seconds up to which all was read */
+    vocis_account *account;
+    int n_account;
+    vocis_coverage coverage;
+    vocis_removed *removed;
+    int n_removed;
     vocis_transcribe_params settings; /* pointers in it are not kept */
 };
 
 vocis_result *vo_result_create(void);
 /* Copies text, tokens, logprobs and words. Sets id. */
 vo_status vo_result_add(vocis_result *result, const vocis_segment *segment, vo_error *err);
-/* Moves all segments of `from` behind those of `result`, which leaves `from` without any. */
+/* Moves all segments of `from` behind those of `result`, and what was removed too, which leaves
+ * `from` without any. */
 vo_status vo_result_move(vocis_result *result, vocis_result *from, vo_error *err);
+/* Segments from index `from` on in the order of their times. */
+void vo_result_sort(vocis_result *result, int from);
+/* Takes a segment back; remove also notes why. reason: static. */
+void vo_result_drop(vocis_result *result, int index);
+vo_status vo_result_remove(vocis_result *result, int index, const char *reason, vo_error *err);
+/* Keeps the first n_tokens of a segment, which read as text (copied) and end then, and notes why.
+ */
+vo_status vo_result_shorten(vocis_result *result, int index, int n_tokens, const char *text,
+                            double end, const char *reason, vo_error *err);
 vo_status vo_result_finish(vocis_result *result, vo_error *err);
 void vo_result_destroy(vocis_result *result);
 

@@ -83,15 +83,21 @@ static void report(void *user) {
     }
 }
 
-static void report_progress(crew *c) {
-    const vo_track_plan *plan = c->run->plan;
-    int64_t done = plan->content_frames;
+/* Frames before it are done with. */
+static int64_t reached_frame(crew *c) {
+    int64_t done = c->run->plan->content_frames;
     vo_mutex_lock(c->mutex);
     if (c->reported < c->started && c->places[c->reported].seek < done)
         done = c->places[c->reported].seek;
     else if (c->reported >= c->started && c->reported < c->run->n_tracks)
         done = c->run->chunks ? c->run->chunks[c->reported].start : 0;
     vo_mutex_unlock(c->mutex);
+    return done;
+}
+
+static void report_progress(crew *c) {
+    const vo_track_plan *plan = c->run->plan;
+    const int64_t done = reached_frame(c);
     if (done == c->progress) return;
     c->progress = done;
     if (plan->params->on_progress)
@@ -223,7 +229,12 @@ static void work(void *arg, int64_t tile, int thread) {
 static void end(crew *c) {
     const vocis_session *s = c->run->plan->session;
     vocis_timings *sum = &c->run->result->timings;
+    for (int i = 0; c->status != VO_OK && i < c->started; i++) {
+        vo_error ignored = {0}; /* of the failures the first one counts */
+        (void)vo_track_keep(c->places[i].track, &ignored);
+    }
     report(c);
+    c->run->result->reached = (double)reached_frame(c) * VO_SECONDS_PER_FRAME;
     while (c->report_status == VO_OK && c->reported < c->started) {
         c->places[c->reported].finished = true;
         report(c);

@@ -148,6 +148,14 @@ vo_status vo_speech_find(const float *probabilities, int64_t n, int64_t n_sample
     return VO_OK;
 }
 
+vocis_speech_params vo_speech_default_params(void) {
+    return (vocis_speech_params){.threshold = 0.5f,
+                                 .min_speech_ms = 250,
+                                 .min_silence_ms = 100,
+                                 .speech_pad_ms = 30,
+                                 .max_speech_seconds = INFINITY};
+}
+
 vo_speech_rules vo_speech_make_rules(const vocis_speech_params *p) {
     return (vo_speech_rules){.threshold = (double)p->threshold,
                              .neg_threshold = NAN,
@@ -192,32 +200,127 @@ static vo_status probabilities_of(vocis_engine *engine, const float *samples, in
     return status;
 }
 
+/* Samples that are no finite number count as silence. */
+static void find_levels(const float *samples, int64_t n_samples, float *levels) {
+    for (int64_t from = 0; from < n_samples; from += VO_SILERO_WINDOW) {
+        const int64_t to = min64(from + VO_SILERO_WINDOW, n_samples);
+        double sum = 0;
+        for (int64_t i = from; i < to; i++)
+            if (isfinite(samples[i])) sum += (double)samples[i] * (double)samples[i];
+        levels[from / VO_SILERO_WINDOW] = (float)sqrt(sum / (double)(to - from));
+    }
+}
+
+static vo_status probabilities_find(vocis_engine *engine, const float *samples, int64_t n_samples,
+                                    vo_voice *voice, vo_error *err) {
+    *voice = (vo_voice){.n_samples = n_samples};
+    voice->n = n_samples / VO_SILERO_WINDOW + (n_samples % VO_SILERO_WINDOW != 0);
+    voice->probabilities = vo_alloc_array((size_t)voice->n, sizeof *voice->probabilities);
+    if (!voice->probabilities)
+        return vo_fail(err, VO_ERR_MEMORY, "no memory for %lld windows", (long long)voice->n);
+    return probabilities_of(engine, samples, n_samples, voice->probabilities, err);
+}
+
+vo_status vo_voice_find(vocis_engine *engine, const float *samples, int64_t n_samples,
+                        vo_voice *voice, vo_error *err) {
+    const vocis_speech_params params = vo_speech_default_params();
+    vo_status status = probabilities_find(engine, samples, n_samples, voice, err);
+    if (status == VO_OK) {
+        voice->levels = vo_alloc_array((size_t)voice->n, sizeof *voice->levels);
+        if (voice->levels)
+            find_levels(samples, n_samples, voice->levels);
+        else
+            status = vo_fail(err, VO_ERR_MEMORY, "no memory for levels");
+    }
+    if (status == VO_OK)
+        status = vo_voice_spans(voice, &params, &voice->spans, &voice->n_spans, err);
+    return status;
+}
+
+void vo_voice_free(vo_voice *voice) {
+    vo_free(voice->probabilities);
+    vo_free(voice->levels);
+    vo_free(voice->spans);
+    *voice = (vo_voice){0};
+}
+
+vo_status vo_voice_spans(const vo_voice *voice, const vocis_speech_params *params,
+                         vocis_span **spans, int *n_spans, vo_error *err) {
+    vo_speech_rules rules = vo_speech_make_rules(params);
+    vo_speech_range *ranges = NULL;
+    int n = 0;
+    *spans = NULL;
+    *n_spans = 0;
+    vo_status status =
+        vo_speech_find(voice->probabilities, voice->n, voice->n_samples, &rules, &ranges, &n, err);
+    if (status == VO_OK && n > 0) {
+        *spans = vo_alloc_array((size_t)n, sizeof **spans);
+        if (!*spans) status = vo_fail(err, VO_ERR_MEMORY, "no memory for %d spans", n);
+    }
+    for (int i = 0; status == VO_OK && i < n; i++)
+        (*spans)[i] = (vocis_span){(double)ranges[i].begin / VO_SILERO_RATE,
+                                   (double)ranges[i].end / VO_SILERO_RATE};
+    if (status == VO_OK) *n_spans = n;
+    vo_free(ranges);
+    return status;
+}
+
+int vo_voice_first(const vo_voice *voice, double time) {
+    int low = 0, high = voice->n_spans;
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        if (voice->spans[middle].end <= time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+double vo_voice_seconds(const vo_voice *voice, double start, double end) {
+    double sum = 0;
+    for (int i = vo_voice_first(voice, start); i < voice->n_spans && voice->spans[i].start < end;
+         i++)
+        sum += fmin(voice->spans[i].end, end) - fmax(voice->spans[i].start, start);
+    return sum;
+}
+
+/* Windows of the detector that lie between two times: [*from, *to). */
+static void windows_between(const vo_voice *voice, double start, double end, int64_t *from,
+                            int64_t *to) {
+    const double window = (double)VO_SILERO_WINDOW / VO_SILERO_RATE;
+    const double last = (double)voice->n;
+    *from = (int64_t)fmin(fmax(start / window, 0), last);
+    *to = (int64_t)fmin(fmax(ceil(end / window), 0), last);
+}
+
+float vo_voice_peak(const vo_voice *voice, double start, double end) {
+    int64_t i, to;
+    float peak = 0;
+    windows_between(voice, start, end, &i, &to);
+    for (; i < to; i++)
+        if (voice->probabilities[i] > peak) peak = voice->probabilities[i];
+    return peak;
+}
+
+bool vo_voice_audible(const vo_voice *voice, double start, double end) {
+    const float silence = 0.00316f; /* 50 dB below full scale */
+    int64_t i, to;
+    windows_between(voice, start, end, &i, &to);
+    for (; i < to; i++)
+        if (voice->levels[i] >= silence) return true;
+    return false;
+}
+
 vo_status vo_detect_speech(vocis_engine *engine, const float *samples, int64_t n_samples,
                            const vocis_speech_params *params, vocis_span **spans, int *n_spans,
                            vo_error *err) {
+    vo_voice voice = {0};
     *spans = NULL;
     *n_spans = 0;
     vo_status status = check(samples, n_samples, params, err);
-    if (status != VO_OK) return status;
-    int64_t n = n_samples / VO_SILERO_WINDOW + (n_samples % VO_SILERO_WINDOW != 0);
-    float *probabilities = vo_alloc_array((size_t)n, sizeof *probabilities);
-    vo_speech_range *ranges = NULL;
-    int n_ranges = 0;
-    if (!probabilities)
-        status = vo_fail(err, VO_ERR_MEMORY, "no memory for %lld windows", (long long)n);
-    if (status == VO_OK) status = probabilities_of(engine, samples, n_samples, probabilities, err);
-    vo_speech_rules rules = vo_speech_make_rules(params);
-    if (status == VO_OK)
-        status = vo_speech_find(probabilities, n, n_samples, &rules, &ranges, &n_ranges, err);
-    if (status == VO_OK && n_ranges > 0) {
-        *spans = vo_alloc_array((size_t)n_ranges, sizeof **spans);
-        if (!*spans) status = vo_fail(err, VO_ERR_MEMORY, "no memory for %d spans", n_ranges);
-    }
-    for (int i = 0; status == VO_OK && i < n_ranges; i++)
-        (*spans)[i] = (vocis_span){(double)ranges[i].begin / VO_SILERO_RATE,
-                                   (double)ranges[i].end / VO_SILERO_RATE};
-    if (status == VO_OK) *n_spans = n_ranges;
-    vo_free(ranges);
-    vo_free(probabilities);
+    if (status == VO_OK) status = probabilities_find(engine, samples, n_samples, &voice, err);
+    if (status == VO_OK) status = vo_voice_spans(&voice, params, spans, n_spans, err);
+    vo_voice_free(&voice);
     return status;
 }

@@ -9,6 +9,32 @@
 #include "base/status.h"
 #include "vocis.h"
 
+vocis_speech_params vo_speech_default_params(void);
+
+/* What the voice detector says of an input. */
+typedef struct vo_voice {
+    float *probabilities; /* [n], one for every 32 ms */
+    float *levels;        /* [n] root mean square of its samples */
+    int64_t n, n_samples;
+    vocis_span *spans; /* [n_spans] where somebody speaks, by the default rules; ascending, apart */
+    int n_spans;
+} vo_voice;
+
+vo_status vo_voice_find(vocis_engine *engine, const float *samples, int64_t n_samples,
+                        vo_voice *voice, vo_error *err);
+void vo_voice_free(vo_voice *voice);
+/* Other rules for the same probabilities. *spans: vo_free. */
+vo_status vo_voice_spans(const vo_voice *voice, const vocis_speech_params *params,
+                         vocis_span **spans, int *n_spans, vo_error *err);
+/* Index of the first span that ends after a time. */
+int vo_voice_first(const vo_voice *voice, double time);
+/* Seconds of speech between two times. */
+double vo_voice_seconds(const vo_voice *voice, double start, double end);
+/* The largest probability there, and whether anything can be heard; 0 and false outside the input.
+ */
+float vo_voice_peak(const vo_voice *voice, double start, double end);
+bool vo_voice_audible(const vo_voice *voice, double start, double end);
+
 /* *spans: vo_free. Thread safe. */
 vo_status vo_detect_speech(vocis_engine *engine, const float *samples, int64_t n_samples,
                            const vocis_speech_params *params, vocis_span **spans, int *n_spans,

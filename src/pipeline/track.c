@@ -2,7 +2,10 @@
  *
  * One track as a state machine, as openai-whisper's transcribe() defines it:
  *
- *     SEEK -> ENCODE -> START -> DECODE -> SPLIT -> SEEK ... -> FINISHED
+ *     SEEK -> ENCODE -> START -> DECODE -> SPLIT -> COVER -> SEEK ... -> FINISHED
+ *
+ * COVER is ours: text that looks invented goes, and speech that the segments leave out is decoded
+ * again by a track of its own, which runs in the same lane and may do the same with other settings.
  *
  * The timestamps that the decoder writes say how far the window moves. Two states need the model:
  * START feeds the prompt up to the start token, DECODE follows the decoder. There vo_track_next
@@ -14,10 +17,18 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "pipeline/coverage.h"
+#include "pipeline/guards.h"
 #include "text/text.h"
 
 #include <math.h>
 #include <string.h>
+
+/* A second look must be surer of what it finds than a first one, the more so for a short hole. */
+#define LIKELY       (-0.8f)
+#define LIKELY_SHORT (-0.6f)
+#define SHORT_HOLE   1.5  /* seconds */
+#define NO_VOICE     0.1f /* the voice detector is sure that nobody speaks */
 
 static int64_t min64(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -27,9 +38,10 @@ vo_status vo_track_create(const vo_track_plan *plan, const int64_t *clips, int n
                           vo_track **out, vo_error *err) {
     vo_track *t = vo_alloc(sizeof *t);
     int64_t *copy = vo_alloc_array((size_t)n_clips * 2, sizeof *copy);
+    vocis_result *pending = vo_result_create();
     vo_status status = VO_ERR_MEMORY;
-    if (t && copy) {
-        *t = (vo_track){.plan = plan, .clips = copy, .n_clips = n_clips};
+    if (t && copy && pending) {
+        *t = (vo_track){.plan = plan, .clips = copy, .n_clips = n_clips, .pending = pending};
         memcpy(copy, clips, (size_t)n_clips * 2 * sizeof *copy);
         t->seek = copy[0];
         status = vo_tokens_append(&t->all, plan->initial.ids, plan->initial.n, err);
@@ -40,6 +52,7 @@ vo_status vo_track_create(const vo_track_plan *plan, const int64_t *clips, int n
     }
     vo_free(t);
     vo_free(copy);
+    vo_result_destroy(pending);
     return vo_fail(err, status, "no memory for a stretch of audio");
 }
 
@@ -47,11 +60,22 @@ void vo_track_destroy(vo_track *t) {
     if (!t) return;
     vo_tokens_free(&t->all);
     vo_tokens_free(&t->prompt);
+    vo_track_destroy(t->sub);
+    vo_result_destroy(t->pending);
+    vo_free(t->holes);
     vo_free(t->clips);
     vo_free(t);
 }
 
 /* ---- SEEK and ENCODE ---------------------------------------------------------------------- */
+
+/* A window in which nothing can be heard needs no model. */
+static bool is_silent_window(const vo_track *t) {
+    const double from = (double)t->seek * VO_SECONDS_PER_FRAME,
+                 to = (double)(t->seek + t->size) * VO_SECONDS_PER_FRAME;
+    const vo_voice *voice = t->plan->guard ? t->plan->voice : NULL;
+    return voice && vo_voice_peak(voice, from, to) < NO_VOICE && !vo_voice_audible(voice, from, to);
+}
 
 static vo_status seek_window(vo_track *t) {
     for (; t->clip < t->n_clips; t->clip++) {
@@ -60,10 +84,14 @@ static vo_status seek_window(vo_track *t) {
         if (t->seek < start) t->seek = start;
         /* A window that has moved does not go back for what holds no speech. */
         const int64_t quiet = t->clip + 1 == t->n_clips && t->seek > start ? t->quiet : 0;
-        if (t->seek < end - quiet) {
+        while (t->seek < end - quiet) {
             t->size = min64(t->plan->window_frames, end - t->seek);
-            t->state = VO_TRACK_ENCODE;
-            return VO_OK;
+            if (!is_silent_window(t)) {
+                t->begin = t->seek;
+                t->state = VO_TRACK_ENCODE;
+                return VO_OK;
+            }
+            t->seek += t->size;
         }
         if (t->clip + 1 < t->n_clips) t->seek = t->clips[2 * (t->clip + 1)];
     }
@@ -224,12 +252,10 @@ static vo_status add_segment(vo_track *t, int from, int to, double start, double
                            .avg_logprob = (float)t->decoded.avg_logprob,
                            .compression_ratio = (float)t->compression_ratio,
                            .no_speech_prob = t->no_speech,
-                           .speaker = -1};
+                           .speaker = -1,
+                           .recovered = t->plan->strict};
         status = vo_tokens_append(&t->all, s.tokens, s.n_tokens, err);
-        vo_mutex_lock(t->result_mutex);
-        if (status == VO_OK) status = vo_result_add(t->result, &s, err);
-        vo_mutex_unlock(t->result_mutex);
-        if (status == VO_OK && t->on_added) t->on_added(t->added_user);
+        if (status == VO_OK) status = vo_result_add(t->pending, &s, err);
     }
     vo_free(text);
     return status;
@@ -257,7 +283,7 @@ static vo_status split_window(vo_track *t, vo_error *err) {
     double offset = (double)t->seek * VO_SECONDS_PER_FRAME;
     int n = t->decoded.n_tokens, from = 0;
     vo_status status = VO_OK;
-    t->state = VO_TRACK_SEEK;
+    t->state = VO_TRACK_COVER;
     if (is_silence(t)) {
         t->seek += t->size;
         return VO_OK;
@@ -282,12 +308,95 @@ static vo_status split_window(vo_track *t, vo_error *err) {
     return status;
 }
 
+/* ---- COVER -------------------------------------------------------------------------------- */
+
+vo_status vo_track_keep(vo_track *t, vo_error *err) {
+    vo_result_sort(t->pending, 0);
+    vo_mutex_lock(t->result_mutex);
+    const bool any = t->pending->n_segments > 0;
+    const vo_status status = vo_result_move(t->result, t->pending, err);
+    vo_mutex_unlock(t->result_mutex);
+    if (any && status == VO_OK && t->on_added) t->on_added(t->added_user);
+    return status;
+}
+
+static bool is_likely(const vo_track *t, const vocis_segment *s) {
+    const bool is_short = s->end - s->start < SHORT_HOLE;
+    return s->avg_logprob >= (is_short ? LIKELY_SHORT : LIKELY) && !(s->no_speech_prob > 0.6f) &&
+           !vo_guard_is_said(s, t->result->segments, t->result->n_segments);
+}
+
+static vo_status judge(vo_track *t, vo_error *err) {
+    const vo_track_plan *plan = t->plan;
+    vo_status status = VO_OK;
+    const int n_removed = t->pending->n_removed;
+    if (plan->guard)
+        status = vo_guard_segments(t->pending, plan->voice, plan->session->model->tokenizer, err);
+    for (int i = t->pending->n_segments - 1; plan->strict && i >= 0; i--)
+        if (!is_likely(t, &t->pending->segments[i])) vo_result_drop(t->pending, i);
+    /* What went must not lead what follows. */
+    if (t->pending->n_removed > n_removed) t->prompt_reset_since = t->all.n;
+    return status;
+}
+
+static vo_status start_hole(vo_track *t, vo_error *err) {
+    const vo_track_plan *again = t->plan->again;
+    const vocis_span hole = t->holes[t->hole++];
+    const int64_t start = (int64_t)floor(hole.start / VO_SECONDS_PER_FRAME) - again->around,
+                  end = (int64_t)ceil(hole.end / VO_SECONDS_PER_FRAME) + again->around;
+    const int64_t clip[2] = {start > 0 ? start : 0, min64(end, t->plan->content_frames)};
+    vo_status status = vo_track_create(again, clip, 1, &t->sub, err);
+    if (status != VO_OK) return status;
+    t->sub->index = t->index;
+    t->sub->lane = t->lane;
+    t->sub->result = t->pending;
+    t->sub->result_mutex = t->result_mutex;
+    t->sub->quiet = again->around;
+    return VO_OK;
+}
+
+/* Returns with t->sub where there is a hole to be decoded, or in SEEK. */
+static vo_status cover_window(vo_track *t, vo_error *err) {
+    const vo_track_plan *plan = t->plan;
+    vo_status status = VO_OK;
+    if (plan->voice && !t->judged) {
+        status = judge(t, err);
+        if (status == VO_OK && plan->again)
+            status =
+                vo_holes_find(plan->voice, t->pending->segments, t->pending->n_segments,
+                              (double)t->begin * VO_SECONDS_PER_FRAME,
+                              (double)t->seek * VO_SECONDS_PER_FRAME, &t->holes, &t->n_holes, err);
+        t->judged = true;
+    }
+    if (status == VO_OK && t->hole < t->n_holes) return start_hole(t, err);
+    vo_free(t->holes);
+    t->holes = NULL;
+    t->n_holes = t->hole = 0;
+    t->judged = false;
+    t->state = VO_TRACK_SEEK;
+    return status == VO_OK ? vo_track_keep(t, err) : status;
+}
+
 /* ---- the machine -------------------------------------------------------------------------- */
+
+/* Goes on with the track of a hole until it needs the model; NULL when that is done. */
+static vo_status next_in_hole(vo_track *t, const vo_lm_input **inputs, int *n, vo_error *err) {
+    const vo_status status = vo_track_next(t->sub, inputs, n, err);
+    if (status == VO_OK && *n == 0) {
+        vo_track_destroy(t->sub);
+        t->sub = NULL;
+    }
+    return status;
+}
 
 vo_status vo_track_next(vo_track *t, const vo_lm_input **inputs, int *n, vo_error *err) {
     vo_status status = VO_OK;
     *n = 0;
     while (status == VO_OK) {
+        if (t->sub) {
+            status = next_in_hole(t, inputs, n, err);
+            if (t->sub) return status;
+        }
         switch (t->state) {
         case VO_TRACK_SEEK:
             status = seek_window(t);
@@ -311,6 +420,9 @@ vo_status vo_track_next(vo_track *t, const vo_lm_input **inputs, int *n, vo_erro
         case VO_TRACK_SPLIT:
             status = split_window(t, err);
             break;
+        case VO_TRACK_COVER:
+            status = cover_window(t, err);
+            break;
         case VO_TRACK_FINISHED:
             return VO_OK;
         }
@@ -319,7 +431,9 @@ vo_status vo_track_next(vo_track *t, const vo_lm_input **inputs, int *n, vo_erro
 }
 
 void vo_track_take(vo_track *t, float *const *logits) {
-    if (t->state == VO_TRACK_START) {
+    if (t->sub) {
+        vo_track_take(t->sub, logits);
+    } else if (t->state == VO_TRACK_START) {
         take_start(t, logits[0]);
         t->start.n_tokens = 0; /* fed */
     } else {

@@ -10,6 +10,7 @@
 #include "pipeline/engine.h"
 #include "pipeline/prompt.h"
 #include "pipeline/result.h"
+#include "pipeline/speech.h"
 
 #define VO_SECONDS_PER_FRAME 0.01 /* mel frames */
 #define VO_SECONDS_PER_TOKEN 0.02 /* timestamp tokens: two frames */
@@ -33,6 +34,13 @@ typedef struct vo_track_plan {
     int32_t blank_ids[16];
     double temperatures[VO_MAX_TEMPERATURES];
     int n_temperatures;
+    const vo_voice *voice; /* NULL: nobody listens, and the three below are unused */
+    bool guard;            /* text that looks invented goes */
+    /* How speech that no segment covers is decoded again, with so many frames around it; NULL: not
+     * at all. What is found that way must be likely: strict. */
+    const struct vo_track_plan *again;
+    int64_t around;
+    bool strict;
 } vo_track_plan;
 
 typedef enum vo_track_state {
@@ -41,6 +49,7 @@ typedef enum vo_track_state {
     VO_TRACK_START,
     VO_TRACK_DECODE,
     VO_TRACK_SPLIT,
+    VO_TRACK_COVER,
     VO_TRACK_FINISHED
 } vo_track_state;
 
@@ -70,6 +79,13 @@ typedef struct vo_track {
     vo_decode_result decoded; /* borrowed from the decoder */
     double compression_ratio;
     float no_speech;
+
+    vocis_result *pending; /* segments of this window, which begins at frame `begin` */
+    int64_t begin;
+    bool judged;       /* the guards have seen them */
+    vocis_span *holes; /* [n_holes] speech that they leave out; the first `hole` are done with */
+    int n_holes, hole;
+    struct vo_track *sub; /* decodes a hole, or NULL */
 } vo_track;
 
 /* Frames [from, from + count) become the audio of the lane; the rest of its window is 0. */
@@ -85,6 +101,8 @@ void vo_track_destroy(vo_track *track);
 /* Runs until the model has to be asked: *inputs (of the track's lane) are what it must be fed next,
  * *n = 0 when the track is finished. One call at a time in a worker. */
 vo_status vo_track_next(vo_track *track, const vo_lm_input **inputs, int *n, vo_error *err);
+/* What the window at hand has found until now goes to the result; for tracks that stop midway. */
+vo_status vo_track_keep(vo_track *track, vo_error *err);
 /* The logits of those inputs. Tracks of a worker may take theirs at the same time. */
 void vo_track_take(vo_track *track, float *const *logits);
 

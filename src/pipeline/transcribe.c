@@ -4,12 +4,14 @@
  *
  *     COLLECT -> LANGUAGE -> CUT -> RUN -> FINISHED
  *
- * CUT decides on tracks (track.h): one, or one for every chunk between pauses. RUN has the workers
- * of the session run them (run.h). The spectrogram's clamp depends on the whole input, so all of it
- * is made first; the samples, twice as large, are not needed after CUT.
+ * CUT asks the voice detector where somebody speaks and decides on tracks (track.h): one, or one
+ * for every chunk between pauses. RUN has the workers of the session run them (run.h). The
+ * spectrogram's clamp depends on the whole input, so all of it is made first; the samples, twice as
+ * large, are not needed after CUT.
  */
 #include "base/clock.h"
 #include "base/memory.h"
+#include "pipeline/coverage.h"
 #include "pipeline/run.h"
 #include "text/text.h"
 
@@ -28,6 +30,9 @@ typedef struct job {
     int64_t *clips; /* start, end, start, end ... in frames */
     int n_clips;
 
+    vo_voice voice;                          /* what the voice detector says, if it was asked */
+    vo_track_plan again[2];                  /* for speech that is left out: two more ways */
+    vocis_transcribe_params again_params[2]; /* to decode it */
     vo_chunk *chunks; /* one for every track; NULL: one track over the clips */
     int n_tracks;
     vo_error *err;
@@ -86,23 +91,53 @@ static vo_status choose_language(job *j) {
 
 /* ---- CUT ---------------------------------------------------------------------------------- */
 
+/* Speech that the segments leave out is first decoded on its own, with nothing before it. What is
+ * still missing then gets more room, and times if it had none, or none if it had some. */
+static void plan_second_looks(job *j) {
+    for (int i = 0; i < 2; i++) {
+        vocis_transcribe_params *p = &j->again_params[i];
+        vo_track_plan *plan = &j->again[i];
+        *p = *j->plan.params;
+        p->condition_on_previous_text = p->carry_initial_prompt = false;
+        *plan = j->plan;
+        plan->params = p;
+        plan->initial = plan->prefix = (vo_token_list){0};
+        plan->strict = true;
+        plan->around = i == 0 ? 20 : 100;
+        plan->again = i == 0 ? &j->again[1] : NULL;
+    }
+    j->again_params[1].without_timestamps = !j->plan.params->without_timestamps;
+    j->plan.again = &j->again[0];
+}
+
+static vo_status listen(job *j) {
+    const vocis_transcribe_params *p = j->plan.params;
+    vo_status status =
+        vo_voice_find(j->plan.session->model->engine, j->samples, j->n_samples, &j->voice, j->err);
+    if (status != VO_OK) return status;
+    if (p->guard || p->recover) j->plan.voice = &j->voice;
+    j->plan.guard = p->guard;
+    if (p->recover) plan_second_looks(j);
+    if (p->chunking == VOCIS_CHUNK_SPEECH)
+        status = vo_chunks_find(&j->voice, j->plan.window_frames, &j->chunks, &j->n_tracks, j->err);
+    if (status == VO_OK && j->n_tracks == 0) {
+        j->n_tracks = 1; /* music or a whisper may still hold words */
+        if (p->on_warning)
+            p->on_warning(p->user, "no speech was detected; the input is read as a whole");
+    }
+    return status;
+}
+
 static vo_status cut(job *j) {
-    const vo_track_plan *plan = &j->plan;
-    const vocis_session *s = plan->session;
+    const vocis_transcribe_params *p = j->plan.params;
     vo_status status = VO_OK;
     double begin = vo_clock_seconds();
     j->state = RUN;
     j->n_tracks = 1;
-    if (plan->params->chunking == VOCIS_CHUNK_SPEECH && plan->content_frames > 0) {
-        status = vo_chunks_find(s->model->engine, j->samples, j->n_samples, plan->window_frames,
-                                &j->chunks, &j->n_tracks, j->err);
+    if (j->plan.content_frames > 0 &&
+        (p->chunking == VOCIS_CHUNK_SPEECH || p->guard || p->recover)) {
+        status = listen(j);
         j->result->timings.cut += vo_clock_seconds() - begin;
-        if (status == VO_OK && j->n_tracks == 0) {
-            j->n_tracks = 1; /* music or a whisper may still hold words */
-            if (plan->params->on_warning)
-                plan->params->on_warning(plan->params->user,
-                                         "no speech was detected; the input is read as a whole");
-        }
     }
     if (status != VO_OK) return status;
     if (j->owned) {
@@ -203,6 +238,20 @@ static vo_status run(job *j) {
     return vo_run_tracks(&all, j->err);
 }
 
+/* Also after a failure: what was not reached is said so. */
+static vo_status account(job *j) {
+    vocis_span *asked = vo_alloc_array((size_t)j->n_clips + 1, sizeof *asked);
+    vo_error err = {0};
+    if (!asked) return vo_fail(j->err, VO_ERR_MEMORY, "no memory for the account");
+    for (int i = 0; i < j->n_clips; i++)
+        asked[i] = (vocis_span){(double)j->clips[2 * i] * VO_SECONDS_PER_FRAME,
+                                (double)j->clips[2 * i + 1] * VO_SECONDS_PER_FRAME};
+    const vo_status status = vo_account(j->result, j->voice.n ? &j->voice : NULL, asked, j->n_clips,
+                                        j->result->reached, &err);
+    vo_free(asked);
+    return status == VO_OK ? VO_OK : vo_fail(j->err, status, "%s", err.message);
+}
+
 static vo_status step(job *j) {
     switch (j->state) {
     case COLLECT:
@@ -224,6 +273,7 @@ static vo_status step(job *j) {
 static void end(job *j) {
     vo_free(j->chunks);
     vo_free(j->clips);
+    vo_voice_free(&j->voice);
     vo_spectrogram_free(&j->plan.mel);
     vo_tokens_free(&j->plan.initial);
     vo_tokens_free(&j->plan.prefix);
@@ -244,6 +294,8 @@ vocis_transcribe_params vo_transcribe_default_params(void) {
                                      .logprob_threshold = -1.0f,
                                      .no_speech_threshold = 0.6f,
                                      .max_initial_timestamp = 1.0f,
+                                     .recover = true,
+                                     .guard = true,
                                      .prepend_punctuations = "\"'\u201c\u00bf([{-",
                                      .append_punctuations =
                                          "\"'.\u3002,\uff0c!\uff01?\uff1f:\uff1a\u201d)]}\u3001",
@@ -279,6 +331,10 @@ vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_
     }
     vo_status status = prepare(&j);
     while (status == VO_OK && j.state != FINISHED) status = step(&j);
+    if (j.clips) {
+        const vo_status accounted = account(&j);
+        if (status == VO_OK) status = accounted;
+    }
     end(&j);
     j.result->timings.total = vo_clock_seconds() - begin;
     j.result->peak_bytes = vo_memory_get_stats().peak_bytes;

@@ -4,6 +4,7 @@
  * the same thing.
  */
 #include "base/memory.h"
+#include "pipeline/coverage.h"
 #include "pipeline/json.h"
 #include "pipeline/result.h"
 
@@ -64,6 +65,7 @@ static json_t *json_segment(const vocis_segment *s, bool tokens, bool *failed) {
     vo_json_put(o, "compression_ratio", json_float(s->compression_ratio), failed);
     vo_json_put(o, "no_speech_prob", json_float(s->no_speech_prob), failed);
     if (s->speaker >= 0) vo_json_put(o, "speaker", json_integer(s->speaker), failed);
+    if (s->recovered) vo_json_put(o, "recovered", json_true(), failed);
     if (s->words) vo_json_put(o, "words", json_words(s, failed), failed);
     return o;
 }
@@ -91,10 +93,49 @@ static json_t *json_settings(const vocis_transcribe_params *p, bool *failed) {
     vo_json_put(o, "word_timestamps", json_boolean(p->word_timestamps), failed);
     vo_json_put(o, "hallucination_silence_threshold",
                 json_float(p->hallucination_silence_threshold), failed);
+    vo_json_put(o, "recover", json_boolean(p->recover), failed);
+    vo_json_put(o, "guard", json_boolean(p->guard), failed);
     vo_json_put(o, "chunking",
                 vo_json_text(p->chunking == VOCIS_CHUNK_SPEECH ? "vad" : "sequential"), failed);
     vo_json_put(o, "max_tokens", json_integer(p->max_tokens), failed);
     vo_json_put(o, "seed", json_integer((json_int_t)p->seed), failed);
+    return o;
+}
+
+static json_t *json_account(const vocis_result *r, bool *failed) {
+    json_t *list = json_array();
+    for (int i = 0; i < r->n_account; i++) {
+        const vocis_account *a = &r->account[i];
+        json_t *o = json_object();
+        vo_json_put(o, "start", json_double(a->start), failed);
+        vo_json_put(o, "end", json_double(a->end), failed);
+        vo_json_put(o, "cover", json_string(vo_cover_name(a->cover)), failed);
+        if (json_array_append_new(list, o) != 0) *failed = true;
+    }
+    return list;
+}
+
+static json_t *json_removed(const vocis_result *r, bool *failed) {
+    json_t *list = json_array();
+    for (int i = 0; i < r->n_removed; i++) {
+        const vocis_removed *m = &r->removed[i];
+        json_t *o = json_object();
+        vo_json_put(o, "start", json_double(m->start), failed);
+        vo_json_put(o, "end", json_double(m->end), failed);
+        vo_json_put(o, "text", vo_json_text(m->text), failed);
+        vo_json_put(o, "reason", json_string(m->reason), failed);
+        if (json_array_append_new(list, o) != 0) *failed = true;
+    }
+    return list;
+}
+
+static json_t *json_coverage(const vocis_coverage *c, bool *failed) {
+    json_t *o = json_object();
+    vo_json_put(o, "speech", json_double(c->speech), failed);
+    vo_json_put(o, "lost", json_double(c->lost), failed);
+    vo_json_put(o, "skipped", json_double(c->skipped), failed);
+    vo_json_put(o, "recovered", json_double(c->recovered), failed);
+    vo_json_put(o, "ratio", json_double(c->ratio), failed);
     return o;
 }
 
@@ -126,6 +167,10 @@ void vo_write_json(vo_buf *out, const vocis_result *r, const vocis_write_params 
                 &failed);
     vo_json_put(o, "duration", json_double(r->duration), &failed);
     vo_json_put(o, "segments", segments, &failed);
+    vo_json_put(o, "coverage",
+                r->coverage.known ? json_coverage(&r->coverage, &failed) : json_null(), &failed);
+    vo_json_put(o, "account", json_account(r, &failed), &failed);
+    vo_json_put(o, "removed", json_removed(r, &failed), &failed);
     vo_json_put(o, "settings", json_settings(&r->settings, &failed), &failed);
     vo_json_put(o, "timings", json_timings(&r->timings, &failed), &failed);
     vo_json_put(o, "peak_memory_bytes", json_integer((json_int_t)r->peak_bytes), &failed);

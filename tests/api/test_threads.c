@@ -46,6 +46,7 @@ static bool on_abort(void *user) {
 
 static vocis_transcribe_params settings(worker *w) {
     vocis_transcribe_params params = vocis_transcribe_default_params();
+    params.guard = false; /* it would take back what a random model says of noise */
     params.max_tokens = 12;
     params.no_speech_threshold = 2;
     params.language = w->kind == 2 ? "de" : NULL;

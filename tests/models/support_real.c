@@ -79,6 +79,7 @@ vocis_transcribe_params real_params(int beam_size) {
     params.beam_size = beam_size;
     params.best_of = 1;
     params.temperature_increment = 0;
+    params.recover = params.guard = false;
     return params;
 }
 

@@ -22,7 +22,7 @@ void real_engine_destroy(vocis_engine *engine);
 vocis_session *real_session(vocis_engine *engine, const char *model_path, int rows);
 void real_session_destroy(vocis_session *session); /* and its model */
 
-/* Temperature 0 without fallback, as the goldens were made. */
+/* Temperature 0 without fallback and second looks, as the goldens were made. */
 vocis_transcribe_params real_params(int beam_size);
 /* Transcribes an audio file; the caller destroys the result. */
 vocis_result *real_transcribe(vocis_session *session, const char *path,

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Three judges have a say: the text itself, the voice detector, and the model's own
+ * probabilities. Text goes only when two of them are against it.
+ */
+#include "pipeline/guards.h"
+
+#include "base/memory.h"
+#include "pipeline/prompt.h"
+
+#include <math.h>
+#include <string.h>
+
+#define NEAR     1.0     /* seconds that a segment's times may be wrong */
+#define NO_VOICE 0.3f    /* the voice detector's probabilities stay below it: nobody speaks */
+#define UNSURE   (-0.5f) /* average log-probability of text that the model doubts */
+#define SILENT   0.3f    /* probability of no speech that counts */
+
+/* ---- loops ---------------------------------------------------------------------------------- */
+
+/* How often a phrase of so many tokens comes in a row before nobody speaks like that. */
+static int too_often(int period) {
+    return period >= 6 ? 3 : period >= 3 ? 5 : 8;
+}
+
+bool vo_loop_find(const int32_t *tokens, int n, vo_loop *loop) {
+    int most = 0;
+    for (int period = 1; period <= n / 3; period++) {
+        int same = 0; /* tokens[i - same, i) are those of one period before */
+        for (int i = period; i <= n; i++) {
+            if (i < n && tokens[i] == tokens[i - period]) {
+                same++;
+                continue;
+            }
+            const int times = same / period + 1;
+            if (times >= too_often(period) && times * period > most) {
+                most = times * period;
+                *loop = (vo_loop){i - same - period, period, times};
+            }
+            same = 0;
+        }
+    }
+    return most > 0;
+}
+
+/* ---- silence -------------------------------------------------------------------------------- */
+
+bool vo_guard_is_unspoken(const vocis_segment *s, const vo_voice *voice) {
+    const double start = s->start - NEAR, end = s->end + NEAR;
+    if (vo_voice_seconds(voice, start, end) > 0 || vo_voice_peak(voice, start, end) >= NO_VOICE)
+        return false;
+    return s->avg_logprob < UNSURE || s->no_speech_prob > SILENT;
+}
+
+/* ---- segments ------------------------------------------------------------------------------- */
+
+/* Text tokens of a segment without its timestamps: [n_tokens] at out; returns how many. */
+static int text_tokens(const vocis_segment *s, int32_t first_special, int32_t *out, int *index) {
+    int n = 0;
+    for (int i = 0; i < s->n_tokens; i++) {
+        if (s->tokens[i] >= first_special) continue;
+        index[n] = i;
+        out[n++] = s->tokens[i];
+    }
+    return n;
+}
+
+/* Keeps a loop's first round. */
+static vo_status shorten_loop(vocis_result *r, int at, const vo_tokenizer *tokenizer,
+                              vo_error *err) {
+    const vocis_segment *s = &r->segments[at];
+    const int32_t eot = vo_tokenizer_ids(tokenizer)->eot;
+    const size_t room = (size_t)s->n_tokens + 1;
+    int32_t *text = vo_alloc_array(room, sizeof *text);
+    int *index = vo_alloc_array(room, sizeof *index);
+    vo_loop loop;
+    vo_status status = VO_OK;
+    if (!text || !index) {
+        status = vo_fail(err, VO_ERR_MEMORY, "no memory for a segment");
+    } else {
+        const int n = text_tokens(s, eot, text, index);
+        if (vo_loop_find(text, n, &loop)) {
+            const int last = loop.from + loop.period, keep = index[last - 1] + 1;
+            const double end = s->start + (s->end - s->start) * last / n;
+            char *kept = vo_tokenizer_decode(tokenizer, s->tokens, keep);
+            status = kept ? vo_result_shorten(r, at, keep, kept, end, "loop", err)
+                          : vo_fail(err, VO_ERR_MEMORY, "no memory for text");
+            vo_free(kept);
+        }
+    }
+    vo_free(text);
+    vo_free(index);
+    return status;
+}
+
+/* How many segments from `at` on say the same. */
+static int count_same(const vocis_result *r, int at) {
+    size_t n, m;
+    const char *text = vo_strip(r->segments[at].text, &n);
+    int same = 1;
+    for (; at + same < r->n_segments; same++) {
+        const char *next = vo_strip(r->segments[at + same].text, &m);
+        if (m != n || memcmp(text, next, n) != 0) break;
+    }
+    return same;
+}
+
+vo_status vo_guard_segments(vocis_result *r, const vo_voice *voice, const vo_tokenizer *tokenizer,
+                            vo_error *err) {
+    vo_status status = VO_OK;
+    for (int i = 0; status == VO_OK && i < r->n_segments; i++) {
+        const int same = count_same(r, i);
+        if (same >= too_often(r->segments[i].n_tokens))
+            for (int k = 1; status == VO_OK && k < same; k++)
+                status = vo_result_remove(r, i + 1, "loop", err);
+        if (status == VO_OK) status = shorten_loop(r, i, tokenizer, err);
+    }
+    for (int i = r->n_segments - 1; status == VO_OK && i >= 0; i--)
+        if (vo_guard_is_unspoken(&r->segments[i], voice))
+            status = vo_result_remove(r, i, "nobody speaks", err);
+    return status;
+}
+
+/* ---- said already --------------------------------------------------------------------------- */
+
+/* Lower-case letters and digits and all of other scripts, one blank between words. */
+static void put_plain(vo_buf *out, const char *text) {
+    bool blank = true;
+    vo_buf_puts(out, " ");
+    for (; *text; text++) {
+        const unsigned char c = (unsigned char)*text;
+        const bool upper = c >= 'A' && c <= 'Z';
+        const bool letter = upper || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c >= 0x80;
+        const char put = upper ? (char)(c + 'a' - 'A') : (char)c;
+        if (letter) vo_buf_append(out, &put, 1);
+        if (!letter && !blank) vo_buf_puts(out, " ");
+        blank = !letter;
+    }
+    if (!blank) vo_buf_puts(out, " ");
+}
+
+bool vo_guard_is_said(const vocis_segment *s, const vocis_segment *others, int n) {
+    const double near = 6; /* seconds */
+    vo_buf near_text = {0}, text = {0};
+    bool said = false;
+    put_plain(&text, s->text);
+    for (int i = 0; i < n; i++)
+        if (&others[i] != s && others[i].start < s->end + near && others[i].end > s->start - near)
+            put_plain(&near_text, others[i].text);
+    if (!text.failed && !near_text.failed && text.data && near_text.data)
+        said = strstr(near_text.data, text.data) != NULL;
+    vo_buf_free(&near_text);
+    vo_buf_free(&text);
+    return said;
+}

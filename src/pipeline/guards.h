@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Signs that text was invented: it goes round in a loop, or stands where nobody speaks.
+ */
+#ifndef VO_PIPELINE_GUARDS_H
+#define VO_PIPELINE_GUARDS_H
+
+#include "pipeline/result.h"
+#include "pipeline/speech.h"
+#include "text/tokenizer.h"
+
+/* tokens[from, from + period) come `times` times in a row. */
+typedef struct vo_loop {
+    int from, period, times;
+} vo_loop;
+
+/* The repetition that holds most tokens, if it is one that people do not speak: three times a long
+ * phrase, more often a short one. */
+bool vo_loop_find(const int32_t *tokens, int n, vo_loop *loop);
+
+/* Whether a segment stands where nobody speaks and is not supported by what the model says of it
+ * either. */
+bool vo_guard_is_unspoken(const vocis_segment *segment, const vo_voice *voice);
+
+/* Removes such segments, and what repeats itself within one or from one to the next. Notes what
+ * went. */
+vo_status vo_guard_segments(vocis_result *result, const vo_voice *voice,
+                            const vo_tokenizer *tokenizer, vo_error *err);
+
+/* Whether most words of a text are in a row in the segments' text near its time: said already. */
+bool vo_guard_is_said(const vocis_segment *segment, const vocis_segment *others, int n);
+
+#endif
