@@ -126,7 +126,7 @@ vo_status vo_guard_segments(vocis_result *r, const vo_voice *voice, const vo_tok
 /* Lower-case letters and digits and all of other scripts, one blank between words. */
 static void put_plain(vo_buf *out, const char *text) {
     bool blank = true;
-    vo_buf_puts(out, " ");
+    if (out->size == 0) vo_buf_puts(out, " ");
     for (; *text; text++) {
         const unsigned char c = (unsigned char)*text;
         const bool upper = c >= 'A' && c <= 'Z';

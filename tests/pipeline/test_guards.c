@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Loops are found, and only loops; text where nobody speaks goes unless the model is sure of it.
+ */
+#include "pipeline/guards.h"
+
+#include "base/memory.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+/* cmocka wants the headers above first */
+#include <cmocka.h>
+
+enum { MOST = 256 };
+
+/* count times the phrase first, first + 1 ...; returns the new number of tokens. */
+static int put(int32_t *tokens, int n, int32_t first, int period, int count) {
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < period; k++) tokens[n++] = first + k;
+    return n;
+}
+
+static void test_loops(void **state) {
+    int32_t t[MOST];
+    vo_loop loop;
+    int n = put(t, 0, 1000, 40, 1); /* all different */
+    assert_false(vo_loop_find(t, n, &loop));
+    n = put(t, n, 10, 6, 3);
+    n = put(t, n, 2000, 5, 1);
+    assert_true(vo_loop_find(t, n, &loop));
+    assert_int_equal(loop.from, 40);
+    assert_int_equal(loop.period, 6);
+    assert_int_equal(loop.times, 3);
+    /* People do say "no, no, no, no", and a short phrase four times. */
+    assert_false(vo_loop_find(t, put(t, 0, 7, 2, 4), &loop));
+    assert_false(vo_loop_find(t, put(t, 0, 7, 3, 4), &loop));
+    assert_false(vo_loop_find(t, put(t, 0, 7, 6, 2), &loop));
+    assert_true(vo_loop_find(t, put(t, 0, 7, 1, 8), &loop));
+    assert_int_equal(loop.period, 1);
+    assert_int_equal(loop.times, 8);
+    assert_true(vo_loop_find(t, put(t, 0, 7, 3, 5), &loop));
+    /* The last round may be cut off. */
+    n = put(t, 0, 7, 8, 3);
+    assert_true(vo_loop_find(t, n + put(t + n, 0, 7, 5, 1), &loop));
+    assert_int_equal(loop.period, 8);
+    assert_int_equal(loop.times, 3);
+    assert_false(vo_loop_find(t, 0, &loop));
+    assert_false(vo_loop_find(t, 1, &loop));
+}
+
+/* What is found repeats itself as it says, in random tokens of a small alphabet. */
+static void test_random_loops(void **state) {
+    srand(5);
+    int found = 0;
+    for (int round = 0; round < 3000; round++) {
+        int32_t t[MOST];
+        const int n = rand() % 60, letters = 2 + rand() % 4;
+        for (int i = 0; i < n; i++) t[i] = rand() % letters;
+        vo_loop loop;
+        if (!vo_loop_find(t, n, &loop)) continue;
+        found++;
+        assert_true(loop.from >= 0 && loop.from + loop.period * loop.times <= n);
+        for (int i = loop.from + loop.period; i < loop.from + loop.period * loop.times; i++)
+            assert_int_equal(t[i], t[i - loop.period]);
+    }
+    assert_true(found > 20);
+}
+
+static vocis_segment segment(double start, double end, const char *text, float logprob,
+                             float no_speech) {
+    return (vocis_segment){.start = start,
+                           .end = end,
+                           .text = text,
+                           .avg_logprob = logprob,
+                           .no_speech_prob = no_speech};
+}
+
+static void test_unspoken(void **state) {
+    float p[625] = {0}, levels[625] = {0}; /* 20 s */
+    vocis_span speech[] = {{10, 12}};
+    for (int i = 312; i < 375; i++) p[i] = 0.9f;
+    p[500] = 0.4f; /* 16 s: something like a voice */
+    const vo_voice voice = {p, levels, 625, 20 * 16000, speech, 1};
+    const vocis_segment unsure = segment(4, 6, " Thank you.", -0.7f, 0.1f),
+                        silent = segment(4, 6, " Thank you.", -0.2f, 0.5f),
+                        sure = segment(4, 6, " La la la", -0.2f, 0.1f),
+                        spoken = segment(10.5, 11, " Yes.", -0.9f, 0.5f),
+                        beside = segment(12.5, 13, " Yes.", -0.9f, 0.5f),
+                        murmured = segment(15.5, 16.5, " Hm.", -0.9f, 0.5f),
+                        behind = segment(25, 26, " Bye.", -0.9f, 0.5f);
+    assert_true(vo_guard_is_unspoken(&unsure, &voice));
+    assert_true(vo_guard_is_unspoken(&silent, &voice));
+    assert_false(vo_guard_is_unspoken(&sure, &voice));
+    assert_false(vo_guard_is_unspoken(&spoken, &voice));
+    assert_false(vo_guard_is_unspoken(&beside, &voice));
+    assert_false(vo_guard_is_unspoken(&murmured, &voice));
+    assert_true(vo_guard_is_unspoken(&behind, &voice));
+}
+
+static void test_said(void **state) {
+    const vocis_segment s[] = {segment(0, 3, " We went there,", 0, 0),
+                               segment(3, 5, " Mr. Cooper!", 0, 0),
+                               segment(60, 62, " Nothing else.", 0, 0)};
+    const vocis_segment same = segment(2, 4, " there mr cooper", 0, 0),
+                        more = segment(2, 4, " there mr coopers", 0, 0),
+                        part = segment(2, 4, " here", 0, 0), /* of a word is not said */
+        far = segment(2, 4, " nothing else", 0, 0);
+    assert_true(vo_guard_is_said(&same, s, 3));
+    assert_false(vo_guard_is_said(&more, s, 3));
+    assert_false(vo_guard_is_said(&part, s, 3));
+    assert_false(vo_guard_is_said(&far, s, 3));
+    assert_false(vo_guard_is_said(&s[0], s, 3)); /* itself does not count */
+}
+
+/* ---- whole segments ---------------------------------------------------------------------------
+ */
+
+static const int32_t one_two[] = {1, 2, 3, 4, 5, 6};
+static const float logprobs[MOST];
+
+static void add(vocis_result *r, double start, double end, const char *text, const int32_t *tokens,
+                int n) {
+    vocis_segment s = segment(start, end, text, -0.2f, 0);
+    s.tokens = tokens;
+    s.token_logprobs = logprobs;
+    s.n_tokens = n;
+    assert_int_equal(vo_result_add(r, &s, NULL), VO_OK);
+}
+
+static void test_segments(void **state) {
+    vo_tokenizer *tokenizer = NULL;
+    vo_error err = {0};
+    assert_int_equal(vo_tokenizer_create(51865, &tokenizer, &err), VO_OK);
+    float p[3125] = {0}, levels[3125] = {0}; /* 100 s */
+    vocis_span speech[] = {{0, 60}};
+    const vo_voice voice = {p, levels, 3125, 100 * 16000, speech, 1};
+    vocis_result *r = vo_result_create();
+    int32_t *ids = NULL, looped[MOST];
+    int n = 0, m = 0;
+    const char phrase[] = " I will not go there";
+    assert_int_equal(vo_tokenizer_encode(tokenizer, phrase, strlen(phrase), &ids, &n, &err), VO_OK);
+    assert_true(n >= 5);
+    looped[m++] = 50364; /* a time */
+    for (int i = 0; i < 6; i++) {
+        memcpy(looped + m, ids, (size_t)n * sizeof *ids);
+        m += n;
+    }
+    add(r, 0, 2, " Hello.", one_two, 6);
+    for (int i = 0; i < 4; i++) add(r, 2 + i, 3 + i, " I don't know now.", one_two, 6);
+    add(r, 10, 40, " I will not go there I will not go there", looped, m);
+    vocis_segment nobody = segment(80, 82, " Thanks for watching!", -0.8f, 0.6f);
+    assert_int_equal(vo_result_add(r, &nobody, NULL), VO_OK);
+    assert_int_equal(vo_guard_segments(r, &voice, tokenizer, &err), VO_OK);
+    assert_int_equal(r->n_segments, 3);
+    assert_string_equal(r->segments[0].text, " Hello.");
+    assert_string_equal(r->segments[1].text, " I don't know now.");
+    assert_string_equal(r->segments[2].text, phrase);
+    assert_int_equal(r->segments[2].n_tokens, n + 1);
+    assert_true(r->segments[2].end > 10 && r->segments[2].end < 20);
+    assert_int_equal(r->n_removed, 5);
+    for (int i = 0; i < 4; i++) assert_string_equal(r->removed[i].reason, "loop");
+    assert_string_equal(r->removed[4].reason, "nobody speaks");
+    assert_string_equal(r->removed[4].text, " Thanks for watching!");
+    vo_free(ids);
+    vo_result_destroy(r);
+    vo_tokenizer_destroy(tokenizer);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_loops),    cmocka_unit_test(test_random_loops),
+        cmocka_unit_test(test_unspoken), cmocka_unit_test(test_said),
+        cmocka_unit_test(test_segments),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
