@@ -61,6 +61,19 @@ static const option options[] = {
      "start,end,start,end,... in seconds: transcribe these parts only (0)", AT(clips)},
     {OPTION_BOOL, "without-timestamps", 0, NULL, "decode without times (False)",
      AT(params.without_timestamps)},
+    {OPTION_GROUP, .help = "Times of words"},
+    {OPTION_BOOL, "word-timestamps", 0, NULL,
+     "find when every word is said, and from that when segments are (False)",
+     AT(params.word_timestamps)},
+    {OPTION_TEXT, "prepend-punctuations", 0, "MARKS", "marks that belong to the word after them",
+     AT(params.prepend_punctuations)},
+    {OPTION_TEXT, "append-punctuations", 0, "MARKS", "marks that belong to the word before them",
+     AT(params.append_punctuations)},
+    {OPTION_FLOAT, "hallucination-silence-threshold", 0, "SECONDS",
+     "with word times: skip silence longer than this around text that looks invented; None: never "
+     "(None)",
+     AT(params.hallucination_silence_threshold), .min = 0, .max = 1e9, .optional = true,
+     .none = NAN},
     {OPTION_GROUP, .help = "Decoding"},
     CHUNKING_OPTIONS(settings),
     {OPTION_INT, "beam-size", 'b', "N", "beams at temperature 0; 1 is greedy (5)",
@@ -116,16 +129,10 @@ static const option options[] = {
     {OPTION_BOOL, "fp16", 0, NULL, NULL, AT(fp16)},
 #define LATER(name, value)                                                                         \
     { OPTION_LATER, name, 0, "VALUE", "", .choices = value }
-    LATER("word-timestamps", "False"),
-    LATER("prepend-punctuations", "\"'\xe2\x80\x9c\xc2\xbf([{-"),
-    LATER("append-punctuations",
-          "\"'.\xe3\x80\x82,\xef\xbc\x8c!\xef\xbc\x81?\xef\xbc\x9f:\xef\xbc\x9a\xe2\x80\x9d)]}"
-          "\xe3\x80\x81"),
     LATER("highlight-words", "False"),
     LATER("max-line-width", "None"),
     LATER("max-line-count", "None"),
     LATER("max-words-per-line", "None"),
-    LATER("hallucination-silence-threshold", "None"),
 #undef LATER
     {.kind = OPTION_END},
 };

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "formats/format.h"
+#include "models/whisper/alignment.h"
 #include "models/whisper/export.h"
 #include "pipeline/calibrate.h"
 #include "pipeline/engine.h"

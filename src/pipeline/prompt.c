@@ -105,6 +105,15 @@ static vo_status append_previous(const vocis_transcribe_params *params, const vo
     return vo_tokens_append(prompt, all->ids + all->n - keep, keep, err);
 }
 
+int vo_start_tokens(const vocis_session *session, const vocis_transcribe_params *params,
+                    int32_t language, int32_t start[VO_MAX_START]) {
+    const vo_whisper_ids *ids = vo_tokenizer_ids(session->model->tokenizer);
+    start[0] = ids->sot;
+    start[1] = language;
+    start[2] = params->task == VOCIS_TRANSLATE ? ids->translate : ids->transcribe;
+    return ids->multilingual ? 3 : 1;
+}
+
 vo_status vo_build_prompt(const vocis_session *session, const vocis_transcribe_params *params,
                           const vo_token_list *all, int n_initial, int reset_since,
                           int32_t language, const vo_token_list *prefix, vo_token_list *prompt,
@@ -117,9 +126,9 @@ vo_status vo_build_prompt(const vocis_session *session, const vocis_transcribe_p
         status = append_previous(params, all, n_initial, reset_since, half - 1, prompt, err);
     if (prompt->n == 1) prompt->n = 0; /* nothing precedes */
     *sot_index = prompt->n;
-    const int32_t start[] = {ids->sot, language,
-                             params->task == VOCIS_TRANSLATE ? ids->translate : ids->transcribe};
-    if (status == VO_OK) status = vo_tokens_append(prompt, start, ids->multilingual ? 3 : 1, err);
+    int32_t start[VO_MAX_START];
+    const int n_start = vo_start_tokens(session, params, language, start);
+    if (status == VO_OK) status = vo_tokens_append(prompt, start, n_start, err);
     if (status == VO_OK && params->without_timestamps)
         status = vo_tokens_append(prompt, &ids->no_timestamps, 1, err);
     /* The reference lets a prefix take what the sample length leaves of half a context: with

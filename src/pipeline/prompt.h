@@ -23,6 +23,10 @@ vo_status vo_encode_spaced(const vo_tokenizer *tokenizer, const char *text, vo_t
 /* "-1", "-1,50,60", "" or NULL: the ids that are never allowed, special ones included. */
 vo_status vo_parse_suppress(const vo_tokenizer *tokenizer, const char *text, vo_token_list *list,
                             vo_error *err);
+/* Start, language, task: returns how many. */
+enum { VO_MAX_START = 4 };
+int vo_start_tokens(const vocis_session *session, const vocis_transcribe_params *params,
+                    int32_t language, int32_t start[VO_MAX_START]);
 /* Everything that is fed before the first choice; *sot_index is where the start token stands. */
 vo_status vo_build_prompt(const vocis_session *session, const vocis_transcribe_params *params,
                           const vo_token_list *all, int n_initial, int reset_since,

@@ -64,8 +64,8 @@ vo_status vo_result_add(vocis_result *r, const vocis_segment *segment, vo_error 
     s->text = vo_strdup(segment->text);
     s->tokens = copy(segment->tokens, n * sizeof *s->tokens);
     s->token_logprobs = copy(segment->token_logprobs, n * sizeof *s->token_logprobs);
-    s->words = s->n_words ? copy_words(segment->words, s->n_words) : NULL;
-    if (!s->text || !s->tokens || !s->token_logprobs || (s->n_words && !s->words)) {
+    s->words = segment->words ? copy_words(segment->words, s->n_words) : NULL;
+    if (!s->text || !s->tokens || !s->token_logprobs || (segment->words && !s->words)) {
         free_segment(s);
         return vo_fail(err, VO_ERR_MEMORY, "no memory for another segment");
     }

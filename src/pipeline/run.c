@@ -127,6 +127,11 @@ static vo_status start_track(crew *c, vo_lane *lane, vo_error *err) {
             p->track->result = p->found;
             p->track->result_mutex = c->mutex;
             p->track->quiet = chunk ? chunk->quiet : 0;
+            if (chunk) {
+                p->track->first = chunk->start;
+                p->track->last = chunk->end;
+                p->track->last_speech = (double)chunk->start * VO_SECONDS_PER_FRAME;
+            }
             p->seek = p->track->seek;
             if (lane->worker == run->plan->session->workers)
                 p->track->on_added = report, p->track->added_user = c;

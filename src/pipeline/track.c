@@ -19,6 +19,7 @@
 #include "base/memory.h"
 #include "pipeline/coverage.h"
 #include "pipeline/guards.h"
+#include "pipeline/words.h"
 #include "text/text.h"
 
 #include <math.h>
@@ -41,7 +42,11 @@ vo_status vo_track_create(const vo_track_plan *plan, const int64_t *clips, int n
     vocis_result *pending = vo_result_create();
     vo_status status = VO_ERR_MEMORY;
     if (t && copy && pending) {
-        *t = (vo_track){.plan = plan, .clips = copy, .n_clips = n_clips, .pending = pending};
+        *t = (vo_track){.plan = plan,
+                        .clips = copy,
+                        .n_clips = n_clips,
+                        .last = plan->content_frames,
+                        .pending = pending};
         memcpy(copy, clips, (size_t)n_clips * 2 * sizeof *copy);
         t->seek = copy[0];
         status = vo_tokens_append(&t->all, plan->initial.ids, plan->initial.n, err);
@@ -229,29 +234,38 @@ static int64_t time_of(const vo_track *t, int i) {
     return t->decoded.tokens[i] - t->plan->ids->timestamp_begin;
 }
 
-/* Adds tokens [from, to) as a segment unless it is empty in time or text. */
-static vo_status add_segment(vo_track *t, int from, int to, double start, double end,
-                             vo_error *err) {
-    char *text = vo_tokenizer_decode(t->plan->session->model->tokenizer, t->decoded.tokens + from,
-                                     to - from);
+/* The model may place text beyond the end of the recording; nothing can be there. */
+static double within(const vo_track *t, double seconds) {
+    return seconds < t->plan->duration ? seconds : t->plan->duration;
+}
+
+/* Adds a draft as a segment unless it is empty in time or text. */
+static vo_status add_segment(vo_track *t, const vo_draft *d, vo_error *err) {
+    const int32_t *tokens = t->decoded.tokens + d->from;
+    const int n = d->to - d->from;
+    char *text = vo_tokenizer_decode(t->plan->session->model->tokenizer, tokens, n);
     if (!text) return vo_fail(err, VO_ERR_MEMORY, "no memory for text");
     size_t length;
     vo_strip(text, &length);
     vo_status status = VO_OK;
-    if (length > 0 && start != end) {
-        /* The model may place text beyond the end of the recording; nothing can be there. */
-        double last = t->plan->duration;
-        vocis_segment s = {.start = start < last ? start : last,
-                           .end = end < last ? end : last,
+    if (length > 0 && d->start != d->end) {
+        for (int i = 0; i < d->n_words; i++) {
+            d->words[i].start = within(t, d->words[i].start);
+            d->words[i].end = within(t, d->words[i].end);
+        }
+        vocis_segment s = {.start = within(t, d->start),
+                           .end = within(t, d->end),
                            .text = text,
-                           .tokens = t->decoded.tokens + from,
-                           .token_logprobs = t->decoded.logprobs + from,
-                           .n_tokens = to - from,
+                           .tokens = tokens,
+                           .token_logprobs = t->decoded.logprobs + d->from,
+                           .n_tokens = n,
                            .seek = t->seek,
                            .temperature = (float)temperature_of(t),
                            .avg_logprob = (float)t->decoded.avg_logprob,
                            .compression_ratio = (float)t->compression_ratio,
                            .no_speech_prob = t->no_speech,
+                           .words = d->words,
+                           .n_words = d->n_words,
                            .speaker = -1,
                            .recovered = t->plan->strict};
         status = vo_tokens_append(&t->all, s.tokens, s.n_tokens, err);
@@ -267,44 +281,75 @@ static bool is_silence(const vo_track *t) {
 }
 
 /* No pair of timestamps: the whole window is one segment. */
-static vo_status split_whole(vo_track *t, double offset, vo_error *err) {
-    double duration = (double)t->size * VO_SECONDS_PER_FRAME;
+static double whole_duration(const vo_track *t) {
     for (int i = t->decoded.n_tokens - 1; i >= 0; i--) {
         if (!is_time(t, i)) continue;
-        if (time_of(t, i) != 0) duration = (double)time_of(t, i) * VO_SECONDS_PER_TOKEN;
+        if (time_of(t, i) != 0) return (double)time_of(t, i) * VO_SECONDS_PER_TOKEN;
         break;
     }
-    vo_status status = add_segment(t, 0, t->decoded.n_tokens, offset, offset + duration, err);
-    t->seek += t->size;
-    return status;
+    return (double)t->size * VO_SECONDS_PER_FRAME;
+}
+
+static vo_draft draft_of(const vo_track *t, int from, int to, double start, double end) {
+    vo_draft d = {.from = from, .to = to, .start = start, .end = end};
+    for (int i = from; i < to; i++) d.n_text += t->decoded.tokens[i] < t->plan->ids->eot;
+    return d;
+}
+
+/* Segments of what was decoded, [n_tokens + 1] large, and where the window goes next. Returns how
+ * many. */
+static int draft_segments(const vo_track *t, vo_draft *drafts, bool single_ending, int64_t *next) {
+    const double offset = (double)t->seek * VO_MEL_HOP / VOCIS_SAMPLE_RATE;
+    const int n_tokens = t->decoded.n_tokens;
+    int n = 0, from = 0;
+    *next = t->seek + t->size;
+    for (int i = 1; i <= n_tokens; i++) {
+        bool cut = i < n_tokens ? is_time(t, i - 1) && is_time(t, i) : single_ending && from > 0;
+        if (!cut) continue;
+        drafts[n++] = draft_of(t, from, i, offset + (double)time_of(t, from) * VO_SECONDS_PER_TOKEN,
+                               offset + (double)time_of(t, i - 1) * VO_SECONDS_PER_TOKEN);
+        from = i;
+    }
+    if (n == 0) drafts[n++] = draft_of(t, 0, n_tokens, offset, offset + whole_duration(t));
+    /* a pair at 0.00 moves nothing: the reference would decode this window for ever */
+    if (from > 0 && !single_ending && time_of(t, from - 1) > 0)
+        *next = t->seek + 2 * time_of(t, from - 1);
+    return n;
 }
 
 static vo_status split_window(vo_track *t, vo_error *err) {
-    double offset = (double)t->seek * VO_SECONDS_PER_FRAME;
-    int n = t->decoded.n_tokens, from = 0;
-    vo_status status = VO_OK;
+    const vocis_transcribe_params *p = t->plan->params;
+    const int n_tokens = t->decoded.n_tokens;
     t->state = VO_TRACK_COVER;
     if (is_silence(t)) {
         t->seek += t->size;
         return VO_OK;
     }
-    bool single_ending = n >= 2 && is_time(t, n - 1) && !is_time(t, n - 2);
-    int64_t window_start = t->seek, next = -1;
-    for (int i = 1; i <= n && status == VO_OK; i++) {
-        bool cut = i < n ? is_time(t, i - 1) && is_time(t, i) : single_ending && from > 0;
-        if (!cut) continue;
-        status = add_segment(t, from, i, offset + (double)time_of(t, from) * VO_SECONDS_PER_TOKEN,
-                             offset + (double)time_of(t, i - 1) * VO_SECONDS_PER_TOKEN, err);
-        next = window_start + 2 * time_of(t, i - 1);
-        from = i;
+    vo_word_window window = {.seek = t->seek,
+                             .size = t->size,
+                             .window_frames = t->plan->window_frames,
+                             .first = t->first,
+                             .last = t->last,
+                             .last_speech = t->last_speech,
+                             .single_ending = n_tokens >= 2 && is_time(t, n_tokens - 1) &&
+                                              !is_time(t, n_tokens - 2),
+                             .threshold = (double)p->hallucination_silence_threshold};
+    vo_word_list words = {0};
+    vo_draft *drafts = vo_alloc_array((size_t)n_tokens + 1, sizeof *drafts);
+    if (!drafts) return vo_fail(err, VO_ERR_MEMORY, "no memory for segments");
+    int n = draft_segments(t, drafts, window.single_ending, &window.next);
+    vo_status status = VO_OK;
+    if (p->word_timestamps) {
+        status = vo_words_add(t, &window, drafts, n, &words, err);
+        if (status == VO_OK) vo_words_follow(&window, drafts, &n);
+        t->last_speech = window.last_speech;
     }
-    if (status != VO_OK) return status;
-    if (from == 0)
-        status = split_whole(t, offset, err);
-    else /* a pair at 0.00 moves nothing: the reference would decode this window for ever */
-        t->seek = single_ending || next <= window_start ? window_start + t->size : next;
-    if (!t->plan->params->condition_on_previous_text || temperature_of(t) > 0.5)
+    for (int i = 0; status == VO_OK && i < n; i++) status = add_segment(t, &drafts[i], err);
+    t->seek = window.next;
+    if (!window.again && (!p->condition_on_previous_text || temperature_of(t) > 0.5))
         t->prompt_reset_since = t->all.n;
+    vo_word_list_free(&words);
+    vo_free(drafts);
     return status;
 }
 
@@ -352,6 +397,9 @@ static vo_status start_hole(vo_track *t, vo_error *err) {
     t->sub->result = t->pending;
     t->sub->result_mutex = t->result_mutex;
     t->sub->quiet = again->around;
+    t->sub->first = clip[0];
+    t->sub->last = clip[1];
+    t->sub->last_speech = hole.start;
     return VO_OK;
 }
 

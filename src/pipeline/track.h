@@ -65,8 +65,9 @@ typedef struct vo_track {
 
     int64_t *clips; /* start, end, start, end ... in frames */
     int n_clips, clip;
-    int64_t quiet;      /* frames without speech at the end of the last clip */
-    int64_t seek, size; /* current window: first frame, frames of audio in it */
+    int64_t first, last; /* frames of all that it may move over */
+    int64_t quiet;       /* frames without speech at the end of the last clip */
+    int64_t seek, size;  /* current window: first frame, frames of audio in it */
 
     vo_token_list all; /* initial prompt, then the tokens of every segment */
     int prompt_reset_since;
@@ -79,6 +80,7 @@ typedef struct vo_track {
     vo_decode_result decoded; /* borrowed from the decoder */
     double compression_ratio;
     float no_speech;
+    double last_speech; /* with word times: where speech before this window ended, in seconds */
 
     vocis_result *pending; /* segments of this window, which begins at frame `begin` */
     int64_t begin;
@@ -93,7 +95,8 @@ vo_status vo_encode_frames(const vo_track_plan *plan, vo_lane *lane, int64_t fro
                            vo_error *err);
 
 /* clips: pairs of frames, ascending; copied. The caller sets the fields from index to added_user,
- * and quiet, before it runs. */
+ * and quiet, before it runs; and first, last and last_speech when it is a part of the input that
+ * knows nothing of the rest. */
 vo_status vo_track_create(const vo_track_plan *plan, const int64_t *clips, int n_clips,
                           vo_track **track, vo_error *err);
 void vo_track_destroy(vo_track *track);

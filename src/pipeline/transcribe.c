@@ -215,6 +215,16 @@ static vo_status set_filters(job *j) {
     return status;
 }
 
+/* What may not be what the caller wants. */
+static void warn(const vocis_transcribe_params *p) {
+    if (!p->on_warning) return;
+    if (p->word_timestamps && p->task == VOCIS_TRANSLATE)
+        p->on_warning(p->user, "times of words of a translation may not be reliable");
+    if (!p->word_timestamps && !isnan(p->hallucination_silence_threshold))
+        p->on_warning(p->user,
+                      "hallucination_silence_threshold does nothing without word_timestamps");
+}
+
 static vo_status prepare(job *j) {
     const vocis_transcribe_params *p = j->plan.params;
     const vo_tokenizer *tokenizer = j->plan.session->model->tokenizer;
@@ -225,6 +235,7 @@ static vo_status prepare(job *j) {
         status = vo_encode_spaced(tokenizer, p->initial_prompt, &j->plan.initial, j->err);
     if (status == VO_OK && p->prefix)
         status = vo_encode_spaced(tokenizer, p->prefix, &j->plan.prefix, j->err);
+    if (status == VO_OK) warn(p);
     return status;
 }
 

@@ -103,7 +103,7 @@ struct vo_array {
 
     struct { /* attributes; which ones count depends on the op */
         float scale, eps;
-        int heads, kernel, stride, pad, gelu, transpose;
+        int heads, head, kernel, stride, pad, gelu, transpose;
         int64_t window; /* rows of one window: attention, conv1d, add_table */
         int64_t slots, max_length;
     } attr;

@@ -78,6 +78,10 @@ vo_array *vo_kv_store(vo_graph *graph, vo_array *cache, vo_array *x, vo_array *s
 vo_array *vo_attention_cached(vo_graph *graph, vo_array *q, vo_array *k, vo_array *v,
                               vo_array *table, vo_array *seq, vo_array *len, int64_t max_length,
                               float scale);
+/* What one head looks at: softmax(scale q k^T) over the first len[i] positions of sequence seq[i],
+ * which lie at seq * max_length; the rest of a row is 0. -> [n, max_length] */
+vo_array *vo_attention_weights(vo_graph *graph, vo_array *q, vo_array *k, int head, vo_array *seq,
+                               vo_array *len, int64_t max_length, float scale);
 
 /* ---- recurrence --------------------------------------------------------------------------- */
 /* gates = W_ih x + b_ih + b_hh of n steps; state holds h then c and is carried on. */

@@ -82,3 +82,21 @@ vo_array *vo_attention_cached(vo_graph *graph, vo_array *q, vo_array *k, vo_arra
     node->attr.scale = scale;
     return node;
 }
+
+vo_array *vo_attention_weights(vo_graph *graph, vo_array *q, vo_array *k, int head, vo_array *seq,
+                               vo_array *len, int64_t max_length, float scale) {
+    if (!q || !k || !seq || !len) return NULL;
+    bool fits = is_cache(k) && q->rank == 2 && q->dtype == VO_F32 &&
+                q->shape[1] == k->shape[0] * k->shape[2] && head >= 0 && head < k->shape[0] &&
+                is_ids(seq) && is_ids(len) && vo_same_rows(seq, q) && vo_same_rows(len, q) &&
+                max_length > 0 && max_length <= k->shape[1];
+    if (!vo_check(graph, fits, "attention_weights", "queries, cache or head do not fit"))
+        return NULL;
+    vo_shape s = vo_shape_rows(q, max_length);
+    vo_array *in[] = {q, k, seq, len};
+    vo_array *node = vo_record(graph, VO_OP_attention_weights, &s, in, 4);
+    if (!node) return NULL;
+    node->attr.head = head;
+    node->attr.scale = scale;
+    return node;
+}

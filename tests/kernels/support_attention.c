@@ -133,6 +133,98 @@ void test_attend_cached_f16(const vo_kernels *k) {
         for (int mapped = 0; mapped < 2; mapped++) cached_case(k, nq, 100, 64, mapped, 2);
 }
 
+/* ---- weights alone ---------------------------------------------------------------------- */
+
+/* One kernel on a cache of its type. */
+static void weigh(const vo_kernels *k, vo_dtype type, int64_t nq, int64_t len, int64_t hd,
+                  const float *q, int64_t ldq, const void *keys, const float *scales, float *out,
+                  int64_t ldo) {
+    const float scale = 1 / sqrtf((float)hd);
+    if (type == VO_I8)
+        k->weigh_cached_s8(nq, len, hd, scale, q, ldq, keys, scales, out, ldo);
+    else if (type == VO_F16)
+        k->weigh_cached_f16(nq, len, hd, scale, q, ldq, keys, out, ldo);
+    else
+        k->weigh_cached(nq, len, hd, scale, q, ldq, keys, out, ldo);
+}
+
+/* Random keys of a type, and their values in double. */
+static const void *weigh_keys(vo_dtype type, int64_t len, int64_t hd, float size, float *scales,
+                              double *values) {
+    float *floats = type == VO_F32 ? check_floats(1, len * hd) : NULL;
+    uint16_t *halves = type == VO_F16 ? check_halves(1, len * hd) : NULL;
+    int8_t *bytes = type == VO_I8 ? (int8_t *)check_halves(1, (len * hd + 1) / 2) : NULL;
+    for (int64_t i = 0; i < len * hd; i++) {
+        const float x = check_uniform(-size, size);
+        if (floats) values[i] = (double)(floats[i] = x);
+        if (halves) values[i] = (double)vo_f16_to_f32(halves[i] = vo_f32_to_f16(x));
+        if (bytes) bytes[i] = (int8_t)(check_below(255) - 127);
+        if (bytes) values[i] = (double)scales[i / hd] * bytes[i];
+    }
+    return floats ? (const void *)floats : halves ? (const void *)halves : (const void *)bytes;
+}
+
+/* Against sums in double: an error of a score is one of the weight, relative to it. */
+static void weigh_case(const vo_kernels *k, vo_dtype type, int64_t nq, int64_t len, int64_t hd,
+                       float size) {
+    static double values[1500 * 128], want[1500];
+    const int64_t ldq = hd + check_below(3), ldo = len + check_below(3);
+    float *q = check_floats(0, (nq - 1) * ldq + hd), *scales = check_floats(2, len);
+    float *out = check_floats(3, (nq - 1) * ldo + len), *alone = check_floats(4, len);
+    check_fill(q, (nq - 1) * ldq + hd, -size, size);
+    check_fill(scales, len, 0.001f, 0.02f);
+    const void *keys = weigh_keys(type, len, hd, size, scales, values);
+    weigh(k, type, nq, len, hd, q, ldq, keys, scales, out, ldo);
+    for (int64_t i = 0; i < nq; i++) {
+        double max = -INFINITY, total = 0, norm = 0;
+        for (int64_t t = 0; t < len; t++) {
+            double sum = 0, sizes = 0;
+            for (int64_t d = 0; d < hd; d++) {
+                const double product = (double)q[i * ldq + d] * values[t * hd + d];
+                sum += product;
+                sizes += fabs(product);
+            }
+            want[t] = sum / (double)sqrtf((float)hd);
+            max = fmax(max, want[t]);
+            norm = fmax(norm, sizes / sqrt((double)hd));
+        }
+        for (int64_t t = 0; t < len; t++) total += exp(want[t] - max);
+        for (int64_t t = 0; t < len; t++) {
+            const double p = exp(want[t] - max) / total;
+            const double relative = 4e-6 + 2 * norm * ((double)hd + 3) * 0x1p-24;
+            if (!check_near((double)out[i * ldo + t], p, p * relative + 1e-12))
+                check_fail("nq=%lld len=%lld hd=%lld: %g instead of %g", (long long)nq,
+                           (long long)len, (long long)hd, (double)out[i * ldo + t], p);
+        }
+    }
+    if (!check_gaps_intact(out, nq, len, ldo)) check_fail("wrote between rows");
+    weigh(k, type, 1, len, hd, q + (nq - 1) * ldq, ldq, keys, scales, alone, len);
+    if (memcmp(alone, out + (nq - 1) * ldo, (size_t)len * sizeof *out))
+        check_fail("nq=%lld len=%lld hd=%lld: a query depends on its neighbours", (long long)nq,
+                   (long long)len, (long long)hd);
+    if (!check_slots_intact()) check_fail("wrote before the start of an array");
+}
+
+static void weigh_cases(const vo_kernels *k, vo_dtype type) {
+    static const int64_t lengths[] = {0, 1, 2, 3, 7, 8, 15, 16, 17, 65, 550, 1500};
+    static const int64_t heads[] = {64, 64, 128, 80, 20, 1};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        for (size_t j = 0; j < sizeof heads / sizeof *heads; j++)
+            weigh_case(k, type, 1 + check_below(VO_SKINNY_ROWS), lengths[i], heads[j],
+                       j == 1 ? 6 : 2);
+    for (int nq = 1; nq <= VO_SKINNY_ROWS; nq++) weigh_case(k, type, nq, 100, 64, 2);
+}
+
+void test_weigh_cached(const vo_kernels *k) {
+    weigh_cases(k, VO_F32);
+}
+void test_weigh_cached_f16(const vo_kernels *k) {
+    weigh_cases(k, VO_F16);
+}
+void test_weigh_cached_s8(const vo_kernels *k) {
+    weigh_cases(k, VO_I8);
+}
+
 /* ---- bf16 ------------------------------------------------------------------------------- */
 
 enum { KEYS = VO_ATTEND_BF16_KEYS, HD = VO_ATTEND_BF16_HD, BLOCK = VO_ATTEND_BF16_BLOCK };

@@ -9,6 +9,9 @@
 
 void test_attend_cached_f16(const vo_kernels *k);
 void test_attend_cached_s8(const vo_kernels *k);
+void test_weigh_cached(const vo_kernels *k);
+void test_weigh_cached_f16(const vo_kernels *k);
+void test_weigh_cached_s8(const vo_kernels *k);
 void test_f32_to_s8(const vo_kernels *k);
 void test_attend_pack_bf16(const vo_kernels *k);
 void test_attend_block_bf16(const vo_kernels *k);

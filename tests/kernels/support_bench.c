@@ -184,6 +184,19 @@ static void run_attend_cached_s8(workload *w) {
                            w->b, NULL, w->c, HEAD, w->d);
     cost(w, 4.0 * KEYS * HEAD, 2.0 * KEYS * (HEAD + 4));
 }
+static void run_weigh_cached(workload *w) {
+    w->k->weigh_cached(8, KEYS, HEAD, 0.125f, w->a, HEAD, w->b, w->c, KEYS);
+    cost(w, 16.0 * KEYS * HEAD, 4.0 * KEYS * HEAD);
+}
+static void run_weigh_cached_f16(workload *w) {
+    w->k->weigh_cached_f16(8, KEYS, HEAD, 0.125f, w->a, HEAD, w->half, w->c, KEYS);
+    cost(w, 16.0 * KEYS * HEAD, 2.0 * KEYS * HEAD);
+}
+static void run_weigh_cached_s8(workload *w) {
+    w->k->weigh_cached_s8(8, KEYS, HEAD, 0.125f, w->a, HEAD, (const int8_t *)w->half, w->b, w->c,
+                          KEYS);
+    cost(w, 16.0 * KEYS * HEAD, 1.0 * KEYS * (HEAD + 4));
+}
 static void run_f32_to_s8(workload *w) {
     w->k->f32_to_s8(HEAD, w->a, (int8_t *)(void *)w->c, w->d);
     cost(w, 3.0 * HEAD, 5.0 * HEAD);

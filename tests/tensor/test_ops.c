@@ -551,6 +551,65 @@ static void cached_case(const rig *r, vo_dtype dtype, int64_t n, int64_t heads, 
     }
 }
 
+/* ---- what a head looks at */
+
+static double want_weights(const op_case *c, int64_t i, int64_t j, double *tolerance) {
+    const int64_t hd = c->d / c->m, len = c->ids[1][i];
+    const cache_view v = {NULL, c->ids[0][i], 1, hd};
+    double total = 0, max = -INFINITY, scores[CACHE_LENGTH];
+    *tolerance = 1e-5;
+    if (j >= len) return 0;
+    for (int64_t p = 0; p < len; p++) {
+        scores[p] = 0;
+        for (int64_t d = 0; d < hd; d++)
+            scores[p] += (double)c->in[0].values[i * c->d + hd + d] * (double)cache_key(&v, p)[d];
+        scores[p] *= (double)c->scale;
+        max = fmax(max, scores[p]);
+    }
+    for (int64_t p = 0; p < len; p++) total += exp(scores[p] - max);
+    return exp(scores[j] - max) / total;
+}
+
+/* Of the second head; neighbours often have the same view. */
+static void weights_case(const rig *r, vo_dtype dtype, int64_t n, int64_t heads, int64_t hd,
+                         bool wide) {
+    op_case c = case_begin("attention_weights");
+    vo_array *keys;
+    uint16_t *halves = make_cache(c.g, 0, dtype, (const int64_t[]){heads, CACHE_SLOTS, hd}, &keys);
+    c.m = heads;
+    c.d = heads * hd;
+    c.scale = 0.3f;
+    c.want = want_weights;
+    vo_array *q = add_input(&c, n, c.d, wide, 1)->array;
+    vo_array *seq = add_ids(&c, 0, n, VO_PARAM_ROWS, 2);
+    vo_array *len = add_ids(&c, 1, n, VO_PARAM_ROWS, CACHE_LENGTH + 1);
+    for (int64_t i = 1; i < n; i++)
+        if (rnd_between(0, 2)) c.ids[0][i] = c.ids[0][i - 1], c.ids[1][i] = c.ids[1][i - 1];
+    c.y = vo_attention_weights(c.g, q, keys, 1, seq, len, CACHE_LENGTH, c.scale);
+    case_run(&c, r, n);
+    vo_free(cache_values[0]);
+    vo_free(halves);
+}
+
+static void test_weights(void **state) {
+    (void)state;
+    for (int r = 0; r < 2; r++)
+        for (int wide = 0; wide < 2; wide++) {
+            weights_case(&rigs[r], VO_F32, 1, 2, 16, wide);
+            weights_case(&rigs[r], VO_F32, 23, 3, 32, wide);
+            weights_case(&rigs[r], VO_F16, 23, 2, 64, wide);
+        }
+    vo_error err = {0};
+    vo_graph *g = vo_graph_create(&err);
+    vo_array *q = vo_input(g, VO_F32, 4, 32, VO_PARAM_ROWS, 1), *keys;
+    vo_array *ids = vo_input(g, VO_I32, 4, 0, VO_PARAM_ROWS, 1);
+    make_cache(g, 0, VO_F32, (const int64_t[]){2, CACHE_SLOTS, 16}, &keys);
+    assert_null(vo_attention_weights(g, q, keys, 2, ids, ids, CACHE_LENGTH, 1)); /* no such head */
+    assert_int_equal(vo_graph_status(g, &err), VO_ERR_ARGUMENT);
+    vo_graph_destroy(g);
+    vo_free(cache_values[0]);
+}
+
 static void test_attention(void **state) {
     (void)state;
     for (int r = 0; r < 2; r++)
@@ -712,8 +771,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_elementwise), cmocka_unit_test(test_rows),
         cmocka_unit_test(test_products),    cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_kv_store),    cmocka_unit_test(test_lstm),
-        cmocka_unit_test(test_views),
+        cmocka_unit_test(test_weights),     cmocka_unit_test(test_kv_store),
+        cmocka_unit_test(test_lstm),        cmocka_unit_test(test_views),
     };
     return cmocka_run_group_tests_name("tensor: ops", tests, set_up, tear_down);
 }

@@ -183,19 +183,26 @@ size_t vo_attend_cached_workspace(int threads, int64_t max_len) {
     return (size_t)(threads * scores_floats(max_len)) * sizeof(float);
 }
 
-static bool same_view(const vo_attend_cached *a, int64_t i, int64_t j) {
-    return a->seq[i] == a->seq[j] && a->len[i] == a->len[j];
+/* A run of rows with the same view is cut into groups; the first row of a group does the work of
+ * all: as many as this, 0 for the others. */
+static int64_t rows_of_group(const int32_t *seq, const int32_t *len, int64_t rows, int64_t group,
+                             int64_t row) {
+    int64_t first = row, count = 1;
+    while (first > 0 && seq[first - 1] == seq[row] && len[first - 1] == len[row]) first--;
+    if ((row - first) % group != 0) return 0;
+    while (count < group && row + count < rows && seq[row + count] == seq[row] &&
+           len[row + count] == len[row])
+        count++;
+    return count;
 }
 
-/* One tile: one row of one head. A run of rows with the same view is cut into groups; the first
- * row of a group does the work of all. */
+/* One tile: one row of one head. */
 static void cached_tile(void *arg, int64_t tile, int thread) {
     const cached_job *job = arg;
     const vo_attend_cached *a = job->args;
-    int64_t head = tile / a->rows, row = tile % a->rows, first = row, count = 1;
-    while (first > 0 && same_view(a, first - 1, row)) first--;
-    if ((row - first) % job->group != 0) return;
-    while (count < job->group && row + count < a->rows && same_view(a, row + count, row)) count++;
+    int64_t head = tile / a->rows, row = tile % a->rows;
+    const int64_t count = rows_of_group(a->seq, a->len, a->rows, job->group, row);
+    if (!count) return;
     int64_t start = a->seq[row] * a->max_len, base = head * a->slots * a->hd;
     const int32_t *table = a->table ? a->table + start : NULL;
     /* Without a table the sequence's positions are neighbours. */
@@ -228,4 +235,39 @@ void vo_attend_cached_run(const vo_attend_cached *args, const vo_kernels *kernel
     if (job.group < 1) job.group = 1;
     if (job.group > VO_SKINNY_ROWS) job.group = VO_SKINNY_ROWS;
     vo_pool_run(pool, args->rows * args->heads, cached_tile, &job);
+}
+
+/* ---- what a head looks at ---------------------------------------------------------------- */
+
+typedef struct weigh_job {
+    const vo_weigh_cached *args;
+    const vo_kernels *kernels;
+} weigh_job;
+
+static void weigh_tile(void *arg, int64_t row, int thread) {
+    (void)thread;
+    const weigh_job *job = arg;
+    const vo_weigh_cached *a = job->args;
+    const int64_t count = rows_of_group(a->seq, a->len, a->rows, VO_SKINNY_ROWS, row);
+    if (!count) return;
+    const int64_t len = a->len[row], start = a->seq[row] * a->max_len, base = start * a->hd;
+    const float *q = a->q + row * a->ldq;
+    float *out = a->out + row * a->ldo;
+    if (a->dtype == VO_I8)
+        job->kernels->weigh_cached_s8(count, len, a->hd, a->scale, q, a->ldq,
+                                      (const int8_t *)a->k + base, a->k_scales + start, out,
+                                      a->ldo);
+    else if (a->dtype == VO_F16)
+        job->kernels->weigh_cached_f16(count, len, a->hd, a->scale, q, a->ldq,
+                                       (const uint16_t *)a->k + base, out, a->ldo);
+    else
+        job->kernels->weigh_cached(count, len, a->hd, a->scale, q, a->ldq,
+                                   (const float *)a->k + base, out, a->ldo);
+    for (int64_t i = 0; i < count; i++)
+        memset(out + i * a->ldo + len, 0, (size_t)(a->max_len - len) * sizeof *out);
+}
+
+void vo_weigh_cached_run(const vo_weigh_cached *args, const vo_kernels *kernels, vo_pool *pool) {
+    weigh_job job = {args, kernels};
+    vo_pool_run(pool, args->rows, weigh_tile, &job);
 }

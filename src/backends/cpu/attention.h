@@ -43,4 +43,21 @@ size_t vo_attend_cached_workspace(int threads, int64_t max_len);
 void vo_attend_cached_run(const vo_attend_cached *args, const vo_kernels *kernels, vo_pool *pool,
                           void *workspace);
 
+/* The weights of one head instead of what they weigh: out [rows][max_len], 0 from len[i] on. k and
+ * k_scales are those of the head: [slots][hd], [slots]; position p of sequence s lies in slot
+ * s*max_len + p. */
+typedef struct vo_weigh_cached {
+    int64_t rows, hd, max_len;
+    float scale;
+    const float *q;
+    int64_t ldq;
+    vo_dtype dtype; /* of the cache */
+    const void *k;
+    const float *k_scales;
+    const int32_t *seq, *len;
+    float *out;
+    int64_t ldo;
+} vo_weigh_cached;
+void vo_weigh_cached_run(const vo_weigh_cached *args, const vo_kernels *kernels, vo_pool *pool);
+
 #endif

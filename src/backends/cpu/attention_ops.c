@@ -97,6 +97,28 @@ static void run_cached(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, voi
     vo_attend_cached_run(&args, &cpu->kernels, cpu->pool, workspace);
 }
 
+static void run_weights(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, void *workspace) {
+    const vo_array *q = y->in[0], *k = y->in[1];
+    const int64_t head = y->attr.head, slots = k->shape[1], hd = k->shape[2];
+    const size_t cell = k->dtype == VO_I8 ? 1 : k->dtype == VO_F16 ? 2 : 4;
+    const float *scales = cache_scales(k);
+    const vo_weigh_cached args = {.rows = rows,
+                                  .hd = hd,
+                                  .max_len = y->shape[1],
+                                  .scale = y->attr.scale,
+                                  .q = (const float *)q->data + head * hd,
+                                  .ldq = q->row_stride,
+                                  .dtype = k->dtype,
+                                  .k = (const char *)k->data + (size_t)(head * slots * hd) * cell,
+                                  .k_scales = scales ? scales + head * slots : NULL,
+                                  .seq = y->in[2]->data,
+                                  .len = y->in[3]->data,
+                                  .out = y->data,
+                                  .ldo = y->row_stride};
+    vo_weigh_cached_run(&args, &cpu->kernels, cpu->pool);
+}
+
 const vo_cpu_op vo_cpu_attention = {prepare_attention, run_attention};
 const vo_cpu_op vo_cpu_kv_store = {NULL, run_kv_store};
 const vo_cpu_op vo_cpu_attention_cached = {prepare_cached, run_cached};
+const vo_cpu_op vo_cpu_attention_weights = {NULL, run_weights};

@@ -16,6 +16,9 @@ void vo_kernels_init_arm(vo_kernels *kernels, uint32_t flags) {
     kernels->attend_cached = vo_neon_attend_cached;
     kernels->attend_cached_f16 = vo_neon_attend_cached_f16;
     kernels->attend_cached_s8 = vo_neon_attend_cached_s8;
+    kernels->weigh_cached = vo_neon_weigh_cached;
+    kernels->weigh_cached_f16 = vo_neon_weigh_cached_f16;
+    kernels->weigh_cached_s8 = vo_neon_weigh_cached_s8;
     kernels->mr_bf16 = VO_NEON_MR;
     kernels->bf16_pack_a = vo_neon_bf16_pack_a;
     kernels->gemm_bf16 = vo_neon_gemm_bf16;

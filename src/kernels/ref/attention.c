@@ -98,9 +98,10 @@ static double cached(const cache *c, int64_t row, int64_t d) {
                               : (double)((const float *)c->data)[i];
 }
 
-static void attend_row(int64_t len, float scale, const float *q, const cache *k, const cache *v,
-                       const int32_t *table, float *out, float *scores) {
-    double max = -INFINITY, total = 0.0;
+/* scores[t] = scale q·k[t]; returns the largest. */
+static double score_row(int64_t len, float scale, const float *q, const cache *k,
+                        const int32_t *table, float *scores) {
+    double max = -INFINITY;
     for (int64_t t = 0; t < len; t++) {
         double sum = 0.0;
         for (int64_t d = 0; d < k->hd; d++)
@@ -108,6 +109,13 @@ static void attend_row(int64_t len, float scale, const float *q, const cache *k,
         scores[t] = (float)(scale * sum);
         max = fmax(max, scores[t]);
     }
+    return max;
+}
+
+static void attend_row(int64_t len, float scale, const float *q, const cache *k, const cache *v,
+                       const int32_t *table, float *out, float *scores) {
+    const double max = score_row(len, scale, q, k, table, scores);
+    double total = 0.0;
     for (int64_t t = 0; t < len; t++) total += exp(scores[t] - max);
     for (int64_t d = 0; d < v->hd; d++) {
         double sum = 0.0;
@@ -143,4 +151,30 @@ void vo_ref_attend_cached_s8(int64_t nq, int64_t len, int64_t hd, float scale, c
                              float *scores) {
     attend_rows(nq, len, scale, q, ldq, (cache){VO_I8, k, k_scales, hd},
                 (cache){VO_I8, v, v_scales, hd}, table, out, ldo, scores);
+}
+
+static void weigh_rows(int64_t nq, int64_t len, float scale, const float *q, int64_t ldq, cache k,
+                       float *out, int64_t ldo) {
+    for (int64_t i = 0; i < nq; i++, q += ldq, out += ldo) {
+        const double max = score_row(len, scale, q, &k, NULL, out);
+        double total = 0.0;
+        for (int64_t t = 0; t < len; t++) total += exp(out[t] - max);
+        for (int64_t t = 0; t < len; t++) out[t] = (float)(exp(out[t] - max) / total);
+    }
+}
+
+void vo_ref_weigh_cached(int64_t nq, int64_t len, int64_t hd, float scale, const float *q,
+                         int64_t ldq, const float *k, float *out, int64_t ldo) {
+    weigh_rows(nq, len, scale, q, ldq, (cache){VO_F32, k, NULL, hd}, out, ldo);
+}
+
+void vo_ref_weigh_cached_f16(int64_t nq, int64_t len, int64_t hd, float scale, const float *q,
+                             int64_t ldq, const uint16_t *k, float *out, int64_t ldo) {
+    weigh_rows(nq, len, scale, q, ldq, (cache){VO_F16, k, NULL, hd}, out, ldo);
+}
+
+void vo_ref_weigh_cached_s8(int64_t nq, int64_t len, int64_t hd, float scale, const float *q,
+                            int64_t ldq, const int8_t *k, const float *k_scales, float *out,
+                            int64_t ldo) {
+    weigh_rows(nq, len, scale, q, ldq, (cache){VO_I8, k, k_scales, hd}, out, ldo);
 }

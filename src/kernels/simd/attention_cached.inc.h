@@ -138,12 +138,33 @@ VO_INLINE cached_block cached_widen(const cached_block *b, float *wide) {
 }
 
 VO_INLINE void block_scores(const cached_block *k, int64_t nq, float scale, const float *q,
-                            int64_t ldq, float *scores, int64_t len) {
+                            int64_t ldq, float *scores, int64_t lds) {
     for (int64_t i = 0; i < nq; i++)
         if (k->n == CACHED_ROWS)
-            cached_scores(k, CACHED_ROWS, scale, q + i * ldq, scores + i * len);
+            cached_scores(k, CACHED_ROWS, scale, q + i * ldq, scores + i * lds);
         else
-            cached_scores(k, k->n, scale, q + i * ldq, scores + i * len);
+            cached_scores(k, k->n, scale, q + i * ldq, scores + i * lds);
+}
+
+/* A block is widened once when several queries share it. */
+VO_INLINE bool is_shared(const int cell, int64_t nq, int64_t hd) {
+    return cell < 4 && nq > 1 && hd <= CACHED_HD;
+}
+
+/* Scores of all queries with all positions: [nq][len], stride lds. */
+VO_INLINE void all_scores(const int cell, int64_t nq, int64_t len, int64_t hd, float scale,
+                          const float *q, int64_t ldq, const void *k, const int32_t *table,
+                          float *scores, int64_t lds) {
+    float wide[CACHED_ROWS * CACHED_HD];
+    for (int64_t t = 0; t < len; t += CACHED_ROWS) {
+        const cached_block block = cached_take(cell, k, table, t, len, hd);
+        if (is_shared(cell, nq, hd)) {
+            const cached_block copy = cached_widen(&block, wide);
+            block_scores(&copy, nq, scale, q, ldq, scores + t, lds);
+        } else {
+            block_scores(&block, nq, scale, q, ldq, scores + t, lds);
+        }
+    }
 }
 
 VO_INLINE void block_mix(const cached_block *v, int64_t nq, const float *p, int64_t len, float *out,
@@ -163,36 +184,27 @@ typedef struct cached_pair {
 
 /* scores[i][t] *= scales[row of t] */
 VO_INLINE void scale_scores(int64_t nq, int64_t len, const float *scales, const int32_t *table,
-                            float *scores) {
+                            float *scores, int64_t lds) {
     for (int64_t i = 0; i < nq; i++)
         if (table)
-            for (int64_t t = 0; t < len; t++) scores[i * len + t] *= scales[table[t]];
+            for (int64_t t = 0; t < len; t++) scores[i * lds + t] *= scales[table[t]];
         else
-            for (int64_t t = 0; t < len; t++) scores[i * len + t] *= scales[t];
+            for (int64_t t = 0; t < len; t++) scores[i * lds + t] *= scales[t];
 }
 
 VO_INLINE void attend_cache(const int cell, int64_t nq, int64_t len, int64_t hd, float scale,
                             const float *q, int64_t ldq, const cached_pair *kv,
                             const int32_t *table, float *out, int64_t ldo, float *scores) {
     float wide[CACHED_ROWS * CACHED_HD];
-    const bool shared = cell < 4 && nq > 1 && hd <= CACHED_HD;
-    for (int64_t t = 0; t < len; t += CACHED_ROWS) {
-        const cached_block block = cached_take(cell, kv->k, table, t, len, hd);
-        if (shared) {
-            const cached_block copy = cached_widen(&block, wide);
-            block_scores(&copy, nq, scale, q, ldq, scores + t, len);
-        } else {
-            block_scores(&block, nq, scale, q, ldq, scores + t, len);
-        }
-    }
-    if (cell == 1) scale_scores(nq, len, kv->k_scales, table, scores);
+    all_scores(cell, nq, len, hd, scale, q, ldq, kv->k, table, scores, len);
+    if (cell == 1) scale_scores(nq, len, kv->k_scales, table, scores, len);
     VO_FN(softmax)(nq, len, scores, len, scores, len);
-    if (cell == 1) scale_scores(nq, len, kv->v_scales, table, scores);
+    if (cell == 1) scale_scores(nq, len, kv->v_scales, table, scores, len);
     for (int64_t i = 0; i < nq; i++)
         for (int64_t d = 0; d < hd; d++) out[i * ldo + d] = 0.0f;
     for (int64_t t = 0; t < len; t += CACHED_ROWS) {
         const cached_block block = cached_take(cell, kv->v, table, t, len, hd);
-        if (shared) {
+        if (is_shared(cell, nq, hd)) {
             const cached_block copy = cached_widen(&block, wide);
             block_mix(&copy, nq, scores + t, len, out, ldo);
         } else {
@@ -231,4 +243,31 @@ void VO_FN(attend_cached_s8)(int64_t nq, int64_t len, int64_t hd, float scale, c
                              float *scores) {
     const cached_pair kv = {k, v, k_scales, v_scales, table};
     attend_any_cache(1, nq, len, hd, scale, q, ldq, &kv, out, ldo, scores);
+}
+
+VO_INLINE void weigh_cache(const int cell, int64_t nq, int64_t len, int64_t hd, float scale,
+                           const float *q, int64_t ldq, const void *k, const float *k_scales,
+                           float *out, int64_t ldo) {
+    if (hd == CACHED_HD)
+        all_scores(cell, nq, len, CACHED_HD, scale, q, ldq, k, NULL, out, ldo);
+    else
+        all_scores(cell, nq, len, hd, scale, q, ldq, k, NULL, out, ldo);
+    if (cell == 1) scale_scores(nq, len, k_scales, NULL, out, ldo);
+    VO_FN(softmax)(nq, len, out, ldo, out, ldo);
+}
+
+void VO_FN(weigh_cached)(int64_t nq, int64_t len, int64_t hd, float scale, const float *q,
+                         int64_t ldq, const float *k, float *out, int64_t ldo) {
+    weigh_cache(4, nq, len, hd, scale, q, ldq, k, NULL, out, ldo);
+}
+
+void VO_FN(weigh_cached_f16)(int64_t nq, int64_t len, int64_t hd, float scale, const float *q,
+                             int64_t ldq, const uint16_t *k, float *out, int64_t ldo) {
+    weigh_cache(2, nq, len, hd, scale, q, ldq, k, NULL, out, ldo);
+}
+
+void VO_FN(weigh_cached_s8)(int64_t nq, int64_t len, int64_t hd, float scale, const float *q,
+                            int64_t ldq, const int8_t *k, const float *k_scales, float *out,
+                            int64_t ldo) {
+    weigh_cache(1, nq, len, hd, scale, q, ldq, k, k_scales, out, ldo);
 }

@@ -19,6 +19,9 @@ void vo_kernels_init_x86(vo_kernels *kernels, uint32_t flags) {
     kernels->attend_cached = vo_avx2_attend_cached;
     kernels->attend_cached_f16 = vo_avx2_attend_cached_f16;
     kernels->attend_cached_s8 = vo_avx2_attend_cached_s8;
+    kernels->weigh_cached = vo_avx2_weigh_cached;
+    kernels->weigh_cached_f16 = vo_avx2_weigh_cached_f16;
+    kernels->weigh_cached_s8 = vo_avx2_weigh_cached_s8;
     kernels->mr_bf16 = VO_AVX2_MR;
     kernels->bf16_pack_a = vo_avx2_bf16_pack_a;
     kernels->gemm_bf16 = vo_avx2_gemm_bf16;
@@ -39,6 +42,9 @@ void vo_kernels_init_x86(vo_kernels *kernels, uint32_t flags) {
     kernels->attend_cached = vo_avx512_attend_cached;
     kernels->attend_cached_f16 = vo_avx512_attend_cached_f16;
     kernels->attend_cached_s8 = vo_avx512_attend_cached_s8;
+    kernels->weigh_cached = vo_avx512_weigh_cached;
+    kernels->weigh_cached_f16 = vo_avx512_weigh_cached_f16;
+    kernels->weigh_cached_s8 = vo_avx512_weigh_cached_s8;
     kernels->mr_bf16 = VO_AVX512_MR;
     kernels->bf16_pack_a = vo_avx512_bf16_pack_a;
     kernels->gemm_bf16 = vo_avx512_gemm_bf16;

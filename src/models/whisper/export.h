@@ -36,9 +36,4 @@ typedef struct vo_whisper_export_params {
 vo_status vo_whisper_export(const vo_weights *weights, const vo_whisper_export_params *params,
                             const char *path, vo_error *err);
 
-/* The heads of cross-attention that follow the audio, as told by the file or a JSON file beside
- * it: *heads [*n][2] (layer, head) in fresh memory, NULL when nobody tells. */
-vo_status vo_whisper_read_alignment(const vo_weights *weights, int64_t **heads, int *n,
-                                    vo_error *err);
-
 #endif

@@ -65,12 +65,26 @@ static vo_array *self_attention(vo_graph *g, const vo_whisper_dims *dims,
     return vo_add(g, x, vo_nn_apply_linear(g, &layer->out, a)); /* [n, d] */
 }
 
-static vo_array *cross_attention(vo_graph *g, const vo_whisper_dims *dims,
-                                 const vo_whisper_attention *layer, vo_kv *cache, int i,
+/* What the chosen heads of a layer look at, for those who want to know where words are. */
+static void note_weights(vo_graph *g, const vo_whisper *model, int layer, vo_array *q, vo_array *k,
+                         const vo_whisper_text_inputs *in) {
+    const vo_whisper_dims *dims = &model->dims;
+    for (int i = 0; in->seen && i < model->n_alignment_heads; i++)
+        if (model->alignment_heads[2 * i] == layer)
+            in->weights[i] = vo_attention_weights(
+                g, q, k, (int)model->alignment_heads[2 * i + 1], in->window, in->seen,
+                dims->n_audio_ctx,
+                attention_scale(dims->n_text_state, dims->n_text_head)); /* [n, t] */
+}
+
+static vo_array *cross_attention(vo_graph *g, const vo_whisper *model, vo_kv *cache, int i,
                                  const vo_whisper_text_inputs *in, vo_array *x) {
+    const vo_whisper_dims *dims = &model->dims;
+    const vo_whisper_attention *layer = &model->decoder[i].cross;
     vo_array *h = vo_nn_apply_norm(g, &layer->norm, x);    /* [n, d] */
     vo_array *q = vo_nn_apply_linear(g, &layer->query, h); /* [n, d] */
     vo_array *k = vo_kv_keys(cache, g, i), *v = vo_kv_values(cache, g, i);
+    note_weights(g, model, i, q, k, in);
     vo_array *a =
         vo_attention_cached(g, q, k, v, NULL, in->window, in->audio_length, dims->n_audio_ctx,
                             attention_scale(dims->n_text_state, dims->n_text_head));
@@ -84,10 +98,10 @@ vo_array *vo_whisper_decoder(vo_graph *g, const vo_whisper *model, vo_kv *self, 
                          vo_embed(g, vo_constant(g, model->text_positions), in->positions));
     for (int i = 0; i < model->dims.n_text_layer; i++) {
         const vo_whisper_block *block = &model->decoder[i];
-        x = self_attention(g, &model->dims, &block->self, self, i, in, x);    /* [n, d] */
-        x = cross_attention(g, &model->dims, &block->cross, cross, i, in, x); /* [n, d] */
-        vo_array *h = vo_nn_apply_norm(g, &block->mlp_norm, x);               /* [n, d] */
-        x = vo_add(g, x, vo_nn_apply_mlp(g, &block->mlp, h));                 /* [n, d] */
+        x = self_attention(g, &model->dims, &block->self, self, i, in, x); /* [n, d] */
+        x = cross_attention(g, model, cross, i, in, x);                    /* [n, d] */
+        vo_array *h = vo_nn_apply_norm(g, &block->mlp_norm, x);            /* [n, d] */
+        x = vo_add(g, x, vo_nn_apply_mlp(g, &block->mlp, h));              /* [n, d] */
     }
     x = vo_take_rows(g, x, in->picked);            /* [m, d] */
     x = vo_nn_apply_norm(g, &model->text_norm, x); /* [m, d] */

@@ -5,6 +5,7 @@
  */
 #include "base/memory.h"
 #include "formats/json.h"
+#include "models/whisper/alignment.h"
 #include "models/whisper/bind.h"
 
 #include <stdio.h>
@@ -192,6 +193,9 @@ vo_status vo_whisper_load(vo_weights *weights, vo_whisper **out, vo_error *err) 
             bind_all(&binder);
         status = local.status;
     }
+    if (status == VO_OK)
+        status = vo_whisper_find_alignment(weights, &m->dims, &m->alignment_heads,
+                                           &m->n_alignment_heads, &local);
     if (status != VO_OK) {
         vo_whisper_destroy(m);
         return vo_fail(err, local.status, "%s", local.message);
@@ -206,6 +210,7 @@ void vo_whisper_destroy(vo_whisper *m) {
     vo_free(m->all);
     vo_free(m->encoder);
     vo_free(m->decoder);
+    vo_free(m->alignment_heads);
     vo_weights_close(m->file);
     vo_free(m);
 }

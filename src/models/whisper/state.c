@@ -2,32 +2,17 @@
  *
  * One mutable set of caches and plans: one plan encodes a window and stores its keys and values,
  * one runs the decoder on up to TEXT_CAPACITY tokens, prompts and single steps alike. Their inputs
- * are the run-time parameters; nothing is allocated after creation.
+ * are the run-time parameters; nothing is allocated after creation. (Times of words have a third
+ * plan: align.c.)
  */
+#include "models/whisper/state.h"
 #include "base/memory.h"
-#include "models/whisper/whisper.h"
 
 #include <string.h>
 
 /* Tokens that the decoder takes in one run, or as many as there are rows. Longer prompts go in
  * pieces: each token's sums are the same in any company. */
 enum { TEXT_CAPACITY = 64 };
-
-struct vo_whisper_state {
-    const vo_whisper *model;
-    vo_runtime runtime;
-    vo_whisper_state_params p;
-    vo_kv *self, *cross;
-    vo_plan *audio_plan;
-    float *mel, *audio;
-    int32_t *audio_slots;
-    vo_plan *text_plan;
-    int capacity; /* tokens of one run */
-    int *fed;     /* [rows] scratch of a step */
-    /* its inputs: [capacity] but picked [rows] and the slot table */
-    int32_t *tokens, *positions, *slots, *row, *length, *window, *audio_length, *picked, *table;
-    float **logits; /* [rows], into the plan's output */
-};
 
 static vo_status create_audio_plan(vo_whisper_state *s, vo_error *err) {
     const vo_whisper_dims *dims = &s->model->dims;
@@ -56,39 +41,53 @@ static vo_compute text_compute(const vo_whisper *model) {
     return model->compute == VO_COMPUTE_BF16 && half ? VO_COMPUTE_F32 : model->compute;
 }
 
-static vo_status create_text_plan(vo_whisper_state *s, vo_error *err) {
+vo_graph *vo_whisper_text_graph(const vo_whisper_state *s, vo_error *err) {
     vo_graph *g = vo_graph_create(err);
+    if (g) vo_graph_set_compute(g, text_compute(s->model));
+    return g;
+}
+
+vo_whisper_text_inputs vo_whisper_make_inputs(const vo_whisper_state *s, vo_graph *g, int n,
+                                              int picked) {
+    const int64_t cells = (int64_t)vo_kv_table_entries(s->self);
+    return (vo_whisper_text_inputs){.tokens = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
+                                    .positions = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
+                                    .slots = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
+                                    .row = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
+                                    .length = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
+                                    .window = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
+                                    .audio_length = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
+                                    .table = vo_input(g, VO_I32, cells, 0, VO_PARAM_NONE, 0),
+                                    .picked = vo_input(g, VO_I32, picked, 0, VO_PARAM_OUT, 1),
+                                    .max_length = vo_kv_max_length(s->self)};
+}
+
+void vo_whisper_find_inputs(vo_whisper_text_plan *p, const vo_whisper_text_inputs *in) {
+    p->tokens = vo_plan_data(p->plan, in->tokens);
+    p->positions = vo_plan_data(p->plan, in->positions);
+    p->slots = vo_plan_data(p->plan, in->slots);
+    p->row = vo_plan_data(p->plan, in->row);
+    p->length = vo_plan_data(p->plan, in->length);
+    p->window = vo_plan_data(p->plan, in->window);
+    p->audio_length = vo_plan_data(p->plan, in->audio_length);
+    p->picked = vo_plan_data(p->plan, in->picked);
+    p->table = vo_plan_data(p->plan, in->table);
+}
+
+static vo_status create_text_plan(vo_whisper_state *s, vo_error *err) {
+    vo_graph *g = vo_whisper_text_graph(s, err);
     if (!g) return VO_ERR_MEMORY;
-    vo_graph_set_compute(g, text_compute(s->model));
-    const int64_t n = s->capacity, cells = (int64_t)vo_kv_table_entries(s->self);
-    vo_whisper_text_inputs in = {.tokens = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
-                                 .positions = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
-                                 .slots = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
-                                 .row = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
-                                 .length = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
-                                 .window = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
-                                 .audio_length = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
-                                 .table = vo_input(g, VO_I32, cells, 0, VO_PARAM_NONE, 0),
-                                 .picked = vo_input(g, VO_I32, s->p.rows, 0, VO_PARAM_OUT, 1),
-                                 .max_length = vo_kv_max_length(s->self)};
+    const vo_whisper_text_inputs in = vo_whisper_make_inputs(s, g, s->capacity, s->p.rows);
     vo_array *logits = vo_whisper_decoder(g, s->model, s->self, s->cross, &in);
     vo_status status =
         vo_plan_create(&s->runtime, g, &logits, 1, (vo_plan_params){.observer = s->model->observer},
-                       &s->text_plan, err);
+                       &s->text.plan, err);
     if (status != VO_OK) return status;
-    s->tokens = vo_plan_data(s->text_plan, in.tokens);
-    s->positions = vo_plan_data(s->text_plan, in.positions);
-    s->slots = vo_plan_data(s->text_plan, in.slots);
-    s->row = vo_plan_data(s->text_plan, in.row);
-    s->length = vo_plan_data(s->text_plan, in.length);
-    s->window = vo_plan_data(s->text_plan, in.window);
-    s->audio_length = vo_plan_data(s->text_plan, in.audio_length);
-    s->picked = vo_plan_data(s->text_plan, in.picked);
-    s->table = vo_plan_data(s->text_plan, in.table);
+    vo_whisper_find_inputs(&s->text, &in);
     s->logits = vo_alloc_array((size_t)s->p.rows, sizeof *s->logits);
     s->fed = vo_alloc_array((size_t)s->p.rows, sizeof *s->fed);
     if (!s->logits || !s->fed) return vo_fail(err, VO_ERR_MEMORY, "no memory for a session");
-    float *out = vo_plan_data(s->text_plan, logits);
+    float *out = vo_plan_data(s->text.plan, logits);
     for (int i = 0; i < s->p.rows; i++) s->logits[i] = out + i * logits->row_stride;
     return VO_OK;
 }
@@ -147,7 +146,8 @@ vo_status vo_whisper_state_create(const vo_whisper *model, const vo_runtime *run
 void vo_whisper_state_destroy(vo_whisper_state *s) {
     if (!s) return;
     vo_plan_destroy(s->audio_plan);
-    vo_plan_destroy(s->text_plan);
+    vo_plan_destroy(s->text.plan);
+    vo_whisper_aligner_destroy(s->aligner);
     vo_kv_destroy(s->self);
     vo_kv_destroy(s->cross);
     vo_free(s->logits);
@@ -174,46 +174,51 @@ vo_status vo_whisper_encode(vo_whisper_state *s, int window, vo_error *err) {
     return vo_plan_run(s->audio_plan, err);
 }
 
-static vo_status check_feeds(const vo_whisper_state *s, const vo_whisper_feed *feeds, int n,
-                             int *total, vo_error *err) {
-    *total = 0;
-    if (n < 1 || n > s->p.rows) return vo_fail(err, VO_ERR_ARGUMENT, "%d rows in one step", n);
-    for (int i = 0; i < n; i++) {
-        const vo_whisper_feed *f = &feeds[i];
-        if (f->row < 0 || f->row >= s->p.rows || f->window < 0 || f->window >= s->p.windows ||
-            f->n_tokens < 1 || f->n_tokens > s->model->dims.n_text_ctx)
-            return vo_fail(err, VO_ERR_ARGUMENT, "row %d cannot take %d tokens", f->row,
-                           f->n_tokens);
-        for (int j = 0; j < f->n_tokens; j++)
-            if (f->tokens[j] < 0 || f->tokens[j] >= s->model->dims.n_vocab)
-                return vo_fail(err, VO_ERR_ARGUMENT, "token %d is not in the vocabulary",
-                               (int)f->tokens[j]);
-        *total += f->n_tokens;
-    }
+vo_status vo_whisper_check_feed(const vo_whisper_state *s, const vo_whisper_feed *f,
+                                vo_error *err) {
+    if (f->row < 0 || f->row >= s->p.rows || f->window < 0 || f->window >= s->p.windows ||
+        f->n_tokens < 1 || f->n_tokens > s->model->dims.n_text_ctx)
+        return vo_fail(err, VO_ERR_ARGUMENT, "row %d cannot take %d tokens", f->row, f->n_tokens);
+    for (int i = 0; i < f->n_tokens; i++)
+        if (f->tokens[i] < 0 || f->tokens[i] >= s->model->dims.n_vocab)
+            return vo_fail(err, VO_ERR_ARGUMENT, "token %d is not in the vocabulary",
+                           (int)f->tokens[i]);
     return VO_OK;
 }
 
-/* Tokens [from, from + n) of a feed become inputs at, at + 1 ... of the next run. */
-static vo_status put_tokens(vo_whisper_state *s, const vo_whisper_feed *f, int from, int n, int at,
-                            vo_error *err) {
-    int position = vo_kv_length(s->self, f->row);
-    vo_status status = vo_kv_append(s->self, f->row, n, s->slots + at, err);
-    for (int i = 0; status == VO_OK && i < n; i++, at++) {
-        s->tokens[at] = f->tokens[from + i];
-        s->positions[at] = position + i;
-        s->row[at] = f->row;
-        s->length[at] = position + i + 1;
-        s->window[at] = f->window;
-        s->audio_length[at] = s->model->dims.n_audio_ctx;
+static vo_status check_feeds(const vo_whisper_state *s, const vo_whisper_feed *feeds, int n,
+                             int *total, vo_error *err) {
+    vo_status status = VO_OK;
+    *total = 0;
+    if (n < 1 || n > s->p.rows) return vo_fail(err, VO_ERR_ARGUMENT, "%d rows in one step", n);
+    for (int i = 0; status == VO_OK && i < n; i++) {
+        status = vo_whisper_check_feed(s, &feeds[i], err);
+        *total += feeds[i].n_tokens;
     }
     return status;
 }
 
-static vo_status run_text(vo_whisper_state *s, int n_tokens, int n_logits, vo_error *err) {
-    memcpy(s->table, vo_kv_table(s->self), vo_kv_table_entries(s->self) * sizeof *s->table);
-    vo_plan_set(s->text_plan, VO_PARAM_ROWS, n_tokens);
-    vo_plan_set(s->text_plan, VO_PARAM_OUT, n_logits);
-    return vo_plan_run(s->text_plan, err);
+vo_status vo_whisper_put_tokens(vo_whisper_state *s, const vo_whisper_text_plan *p,
+                                const vo_whisper_feed *f, int from, int n, int at, vo_error *err) {
+    int position = vo_kv_length(s->self, f->row);
+    vo_status status = vo_kv_append(s->self, f->row, n, p->slots + at, err);
+    for (int i = 0; status == VO_OK && i < n; i++, at++) {
+        p->tokens[at] = f->tokens[from + i];
+        p->positions[at] = position + i;
+        p->row[at] = f->row;
+        p->length[at] = position + i + 1;
+        p->window[at] = f->window;
+        p->audio_length[at] = s->model->dims.n_audio_ctx;
+    }
+    return status;
+}
+
+vo_status vo_whisper_run_text(vo_whisper_state *s, const vo_whisper_text_plan *p, int n_tokens,
+                              int n_picked, vo_error *err) {
+    memcpy(p->table, vo_kv_table(s->self), vo_kv_table_entries(s->self) * sizeof *p->table);
+    vo_plan_set(p->plan, VO_PARAM_ROWS, n_tokens);
+    vo_plan_set(p->plan, VO_PARAM_OUT, n_picked);
+    return vo_plan_run(p->plan, err);
 }
 
 /* Runs leading tokens of the feeds, whose logits nobody asked for, until the rest fits one run.
@@ -226,8 +231,8 @@ static vo_status run_leading(vo_whisper_state *s, const vo_whisper_feed *feeds, 
             int n = feeds[i].n_tokens - fed[i] - 1;
             if (n > s->capacity) n = s->capacity;
             if (n > total - s->capacity) n = total - s->capacity;
-            status = put_tokens(s, &feeds[i], fed[i], n, 0, err);
-            if (status == VO_OK) status = run_text(s, n, 0, err);
+            status = vo_whisper_put_tokens(s, &s->text, &feeds[i], fed[i], n, 0, err);
+            if (status == VO_OK) status = vo_whisper_run_text(s, &s->text, n, 0, err);
             fed[i] += n;
             total -= n;
         }
@@ -243,11 +248,11 @@ vo_status vo_whisper_step(vo_whisper_state *s, const vo_whisper_feed *feeds, int
     if (status == VO_OK) status = run_leading(s, feeds, n_feeds, total, fed, err);
     for (int i = 0; i < n_feeds && status == VO_OK; i++) {
         int n = feeds[i].n_tokens - fed[i];
-        status = put_tokens(s, &feeds[i], fed[i], n, at, err);
+        status = vo_whisper_put_tokens(s, &s->text, &feeds[i], fed[i], n, at, err);
         at += n;
-        s->picked[i] = at - 1;
+        s->text.picked[i] = at - 1;
     }
-    if (status == VO_OK) status = run_text(s, at, n_feeds, err);
+    if (status == VO_OK) status = vo_whisper_run_text(s, &s->text, at, n_feeds, err);
     *logits = s->logits;
     return status;
 }

@@ -44,8 +44,11 @@ typedef struct vo_whisper {
     vo_weight *text_positions;  /* [n_text_ctx, d] */
     vo_nn_norm text_norm;
     vo_whisper_block *encoder, *decoder; /* [n_audio_layer], [n_text_layer] */
-    vo_weights *file;                    /* owned: views point into its maps */
-    vo_weight **all;                     /* every weight, for destruction */
+    int64_t *alignment_heads; /* [n_alignment_heads][2], layer and head: cross-attention there
+                                 follows the audio */
+    int n_alignment_heads;
+    vo_weights *file; /* owned: views point into its maps */
+    vo_weight **all;  /* every weight, for destruction */
     int n_all;
 } vo_whisper;
 
@@ -68,6 +71,9 @@ typedef struct vo_whisper_text_inputs {
     vo_array *table;                 /* int32: the self cache's slot table */
     vo_array *picked;                /* int32 [m]: which of the n get logits */
     int64_t max_length;
+    vo_array *seen; /* int32 [n]: audio positions that weights count; NULL: nobody wants any */
+    vo_array *
+        *weights; /* [n_alignment_heads] results: [n, n_audio_ctx], see vo_attention_weights */
 } vo_whisper_text_inputs;
 /* -> logits [m, n_vocab] */
 vo_array *vo_whisper_decoder(vo_graph *graph, const vo_whisper *model, vo_kv *self, vo_kv *cross,
@@ -111,6 +117,21 @@ typedef struct vo_whisper_feed {
 vo_status vo_whisper_step(vo_whisper_state *state, const vo_whisper_feed *feeds, int n_feeds,
                           float *const **logits, vo_error *err);
 vo_kv *vo_whisper_cache(vo_whisper_state *state); /* rows: fork, truncate */
+
+/* align.c: one pass of the decoder over a text that is known. */
+typedef struct vo_whisper_alignment {
+    vo_whisper_feed feed; /* tokens from the start token on; its row is empty before and after */
+    int n_seen;           /* audio positions to spread weights over, from the first on */
+    int first, n_scored;  /* tokens [first, first + n_scored) get probabilities; first > 0 */
+    int n_text_ids;       /* among ids below this */
+    /* results, in memory of the caller */
+    float *weights;       /* [n_alignment_heads][n_tokens][n_seen] */
+    float *probabilities; /* [n_scored]: of each token after those before it */
+} vo_whisper_alignment;
+/* The first call makes a plan of its own. The result does not depend on anything else that the
+ * state holds. */
+vo_status vo_whisper_align(vo_whisper_state *state, const vo_whisper_alignment *job, vo_error *err);
+
 /* Bytes that a step of the decoder reads at least: its matrices, and the keys and values of as many
  * windows. */
 int64_t vo_whisper_step_bytes(const vo_whisper_state *state, int windows);
