@@ -12,11 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLACK        0.3  /* seconds that text reaches beyond its times */
-#define WORD_PAUSE   1.0  /* words further apart leave a gap */
-#define SHORTEST     0.35 /* of speech that may hold a word */
-#define NEAR         1.5  /* holes that are closer are decoded together */
-#define LONGEST_HOLE 27.  /* of joined holes: they are to fit a window with some room */
+#define SLACK         0.3  /* seconds that text reaches beyond its times */
+#define WORD_PAUSE    1.0  /* words further apart leave a gap */
+#define LONGEST_WORD  2.0  /* a longer one was stretched over what lies before or behind it */
+#define SHORTEST      0.35 /* of speech that may hold a word */
+#define SHORTEST_PART 0.8  /* beside text */
+#define NEAR          1.5  /* holes that are closer are decoded together */
+#define LONGEST_HOLE  27.  /* of joined holes: they are to fit a window with some room */
 
 typedef struct spans {
     vocis_span *items;
@@ -46,15 +48,19 @@ static int by_start(const void *a, const void *b) {
 
 static vo_status push_words(spans *list, const vocis_segment *s, vo_error *err) {
     vo_status status = VO_OK;
-    vocis_span run = {s->words[0].start, s->words[0].end};
-    for (int i = 1; status == VO_OK && i < s->n_words; i++) {
-        if (s->words[i].start - run.end > WORD_PAUSE) {
-            status = push(list, run.start, run.end, err);
-            run.start = s->words[i].start;
+    bool open = false; /* the last span goes on */
+    for (int i = 0; status == VO_OK && i < s->n_words; i++) {
+        const vocis_word *w = &s->words[i];
+        if (w->end - w->start > LONGEST_WORD) {
+            open = false;
+        } else if (open && w->start - list->items[list->n - 1].end <= WORD_PAUSE) {
+            list->items[list->n - 1].end = fmax(list->items[list->n - 1].end, w->end);
+        } else {
+            status = push(list, w->start, w->end, err);
+            open = true;
         }
-        run.end = fmax(run.end, s->words[i].end);
     }
-    return status == VO_OK ? push(list, run.start, run.end, err) : status;
+    return status;
 }
 
 vo_status vo_text_spans(const vocis_segment *segments, int n, vocis_span **out, int *n_spans,
@@ -83,20 +89,36 @@ vo_status vo_text_spans(const vocis_segment *segments, int n, vocis_span **out, 
     return VO_OK;
 }
 
+vo_status vo_text_seconds(const vocis_segment *segments, int n, double start, double end,
+                          double *seconds, vo_error *err) {
+    vocis_span *text = NULL;
+    int n_text = 0;
+    const vo_status status = vo_text_spans(segments, n, &text, &n_text, err);
+    *seconds = 0;
+    for (int i = 0; i < n_text; i++)
+        if (text[i].start < end && text[i].end > start)
+            *seconds += fmin(text[i].end, end) - fmax(text[i].start, start);
+    vo_free(text);
+    return status;
+}
+
 /* ---- holes ---------------------------------------------------------------------------------- */
 
-/* Adds what of [from, to) no text comes near, if it is long enough. */
+/* Adds what of the speech in [from, to) no text comes near. A part of it must be longer than the
+ * whole to count: times beside text are not exact. */
 static vo_status push_uncovered(spans *list, const vocis_span *text, int n_text, double from,
-                                double to, vo_error *err) {
+                                double to, bool part, vo_error *err) {
     vo_status status = VO_OK;
     for (int i = 0; status == VO_OK && i < n_text && from < to; i++) {
         if (text[i].end + SLACK <= from) continue;
         if (text[i].start - SLACK >= to) break;
-        if (text[i].start - SLACK - from >= SHORTEST)
+        if (text[i].start - SLACK - from >= SHORTEST_PART)
             status = push(list, from, text[i].start - SLACK, err);
         from = text[i].end + SLACK;
+        part = true;
     }
-    if (status == VO_OK && to - from >= SHORTEST) status = push(list, from, to, err);
+    if (status == VO_OK && to - from >= (part ? SHORTEST_PART : SHORTEST))
+        status = push(list, from, to, err);
     return status;
 }
 
@@ -130,7 +152,8 @@ vo_status vo_holes_find(const vo_voice *voice, const vocis_segment *segments, in
     for (int i = vo_voice_first(voice, from); status == VO_OK && i < voice->n_spans; i++) {
         const vocis_span *s = &voice->spans[i];
         if (s->start >= to) break;
-        status = push_uncovered(&holes, text, n_text, fmax(s->start, from), fmin(s->end, to), err);
+        status = push_uncovered(&holes, text, n_text, fmax(s->start, from), fmin(s->end, to),
+                                s->start < from, err);
     }
     if (status == VO_OK) {
         join_holes(&holes, text, n_text);

@@ -13,6 +13,10 @@
 vo_status vo_text_spans(const vocis_segment *segments, int n, vocis_span **spans, int *n_spans,
                         vo_error *err);
 
+/* Seconds between two times where text stands. */
+vo_status vo_text_seconds(const vocis_segment *segments, int n, double start, double end,
+                          double *seconds, vo_error *err);
+
 /* Stretches of speech between two times that no segment covers, long enough to hold a word; close
  * ones are joined as long as one window can hold them. *holes: vo_free. */
 vo_status vo_holes_find(const vo_voice *voice, const vocis_segment *segments, int n, double from,

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define NEAR     1.0     /* seconds that a segment's times may be wrong */
+#define FAR      12.0    /* and those of a sentence that the model puts elsewhere */
 #define NO_VOICE 0.3f    /* the voice detector's probabilities stay below it: nobody speaks */
 #define UNSURE   (-0.5f) /* average log-probability of text that the model doubts */
 #define SILENT   0.3f    /* probability of no speech that counts */
@@ -139,16 +140,48 @@ static void put_plain(vo_buf *out, const char *text) {
     if (!blank) vo_buf_puts(out, " ");
 }
 
+/* Words of plain text: where each begins in it, fresh memory. */
+static const char **split(const vo_buf *text, int *n) {
+    const char **words = vo_alloc_array(text->size / 2 + 1, sizeof *words);
+    *n = 0;
+    for (size_t i = 0; words && i + 1 < text->size; i++)
+        if (text->data[i] == ' ' && text->data[i + 1] != ' ') words[(*n)++] = text->data + i + 1;
+    return words;
+}
+
+static bool same_word(const char *a, const char *b) {
+    while (*a == *b && *a != ' ' && *a) a++, b++;
+    return (*a == ' ' || !*a) && (*b == ' ' || !*b);
+}
+
+/* The most words in a row that two texts have in common; n_a gets the number of the first one's. */
+static int common_run(const vo_buf *a, const vo_buf *b, int *n_a) {
+    int n_b = 0, best = 0;
+    const char **in_a = split(a, n_a), **in_b = split(b, &n_b);
+    int *runs = vo_alloc_array((size_t)n_b + 1, sizeof *runs);
+    for (int i = 0; in_a && in_b && runs && i < *n_a; i++)
+        for (int k = n_b - 1; k >= 0; k--) { /* runs[k + 1] ends at word k */
+            runs[k + 1] = same_word(in_a[i], in_b[k]) ? runs[k] + 1 : 0;
+            if (runs[k + 1] > best) best = runs[k + 1];
+        }
+    vo_free(in_a);
+    vo_free(in_b);
+    vo_free(runs);
+    return best;
+}
+
 bool vo_guard_is_said(const vocis_segment *s, const vocis_segment *others, int n) {
-    const double near = 6; /* seconds */
     vo_buf near_text = {0}, text = {0};
-    bool said = false;
+    int n_words = 0;
     put_plain(&text, s->text);
     for (int i = 0; i < n; i++)
-        if (&others[i] != s && others[i].start < s->end + near && others[i].end > s->start - near)
+        if (&others[i] != s && others[i].start < s->end + FAR && others[i].end > s->start - FAR)
             put_plain(&near_text, others[i].text);
-    if (!text.failed && !near_text.failed && text.data && near_text.data)
-        said = strstr(near_text.data, text.data) != NULL;
+    bool said = false;
+    if (!text.failed && !near_text.failed && text.data && near_text.data) {
+        const int run = common_run(&text, &near_text, &n_words);
+        said = n_words > 0 && (run == n_words || (run >= 5 && run >= 0.6 * n_words));
+    }
     vo_buf_free(&near_text);
     vo_buf_free(&text);
     return said;

@@ -27,7 +27,8 @@ bool vo_guard_is_unspoken(const vocis_segment *segment, const vo_voice *voice);
 vo_status vo_guard_segments(vocis_result *result, const vo_voice *voice,
                             const vo_tokenizer *tokenizer, vo_error *err);
 
-/* Whether most words of a text are in a row in the segments' text near its time: said already. */
+/* Whether all words of a segment, or most in a row, stand in others near its time: it is the same
+ * speech. */
 bool vo_guard_is_said(const vocis_segment *segment, const vocis_segment *others, int n);
 
 #endif

@@ -285,6 +285,16 @@ double vo_voice_seconds(const vo_voice *voice, double start, double end) {
     return sum;
 }
 
+double vo_voice_onset(const vo_voice *voice, double start, double first) {
+    const double window = (double)VO_SILERO_WINDOW / VO_SILERO_RATE, pause = 0.3;
+    const float soft = 0.1f;
+    double onset = start;
+    int64_t i = (int64_t)fmin(fmax(start / window, 0), (double)voice->n) - 1;
+    for (; i >= 0 && (double)i * window >= first && onset - (double)i * window <= pause; i--)
+        if (voice->probabilities[i] >= soft) onset = (double)i * window;
+    return onset;
+}
+
 /* Windows of the detector that lie between two times: [*from, *to). */
 static void windows_between(const vo_voice *voice, double start, double end, int64_t *from,
                             int64_t *to) {

@@ -30,6 +30,8 @@ vo_status vo_voice_spans(const vo_voice *voice, const vocis_speech_params *param
 int vo_voice_first(const vo_voice *voice, double time);
 /* Seconds of speech between two times. */
 double vo_voice_seconds(const vo_voice *voice, double start, double end);
+/* Where speech that is heard from `start` on may have begun softly, but not before `first`. */
+double vo_voice_onset(const vo_voice *voice, double start, double first);
 /* The largest probability there, and whether anything can be heard; 0 and false outside the input.
  */
 float vo_voice_peak(const vo_voice *voice, double start, double end);

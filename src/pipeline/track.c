@@ -26,10 +26,14 @@
 #include <string.h>
 
 /* A second look must be surer of what it finds than a first one, the more so for a short hole. */
-#define LIKELY       (-0.8f)
-#define LIKELY_SHORT (-0.6f)
-#define SHORT_HOLE   1.5  /* seconds */
-#define NO_VOICE     0.1f /* the voice detector is sure that nobody speaks */
+#define LIKELY        (-0.8f)
+#define LIKELY_SHORT  (-0.6f)
+#define LIKELY_SILENT (-0.5f) /* where nobody seems to speak: */
+#define SILENT        0.6f
+#define SHORT_HOLE    1.5  /* seconds */
+#define EDGE          0.5  /* seconds that text may reach beyond its hole */
+#define SOFT_START    4.0  /* seconds that the voice detector may come too late */
+#define NO_VOICE      0.1f /* the voice detector is sure that nobody speaks */
 
 static int64_t min64(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -341,7 +345,11 @@ static vo_status split_window(vo_track *t, vo_error *err) {
     vo_status status = VO_OK;
     if (p->word_timestamps) {
         status = vo_words_add(t, &window, drafts, n, &words, err);
-        if (status == VO_OK) vo_words_follow(&window, drafts, &n);
+        /* A stretch between pauses is left as the timestamps say: words that end before it are no
+         * reason to decode its end once more. */
+        const bool sliding = p->chunking == VOCIS_CHUNK_SEQUENTIAL && !t->plan->strict;
+        if (status == VO_OK && (sliding || !isnan(window.threshold)))
+            vo_words_follow(&window, drafts, &n);
         t->last_speech = window.last_speech;
     }
     for (int i = 0; status == VO_OK && i < n; i++) status = add_segment(t, &drafts[i], err);
@@ -357,6 +365,8 @@ static vo_status split_window(vo_track *t, vo_error *err) {
 
 vo_status vo_track_keep(vo_track *t, vo_error *err) {
     vo_result_sort(t->pending, 0);
+    for (int i = 0; i < t->pending->n_segments; i++)
+        t->covered = fmax(t->covered, t->pending->segments[i].end);
     vo_mutex_lock(t->result_mutex);
     const bool any = t->pending->n_segments > 0;
     const vo_status status = vo_result_move(t->result, t->pending, err);
@@ -365,10 +375,24 @@ vo_status vo_track_keep(vo_track *t, vo_error *err) {
     return status;
 }
 
-static bool is_likely(const vo_track *t, const vocis_segment *s) {
+/* Text of a second look: likely by its own probabilities, and new. */
+static vo_status is_likely(const vo_track *t, const vocis_segment *s, bool *likely, vo_error *err) {
     const bool is_short = s->end - s->start < SHORT_HOLE;
-    return s->avg_logprob >= (is_short ? LIKELY_SHORT : LIKELY) && !(s->no_speech_prob > 0.6f) &&
-           !vo_guard_is_said(s, t->result->segments, t->result->n_segments);
+    vo_status status = VO_OK;
+    *likely = s->avg_logprob >= (is_short ? LIKELY_SHORT : LIKELY) &&
+              (s->avg_logprob >= LIKELY_SILENT || !(s->no_speech_prob > SILENT));
+    /* Most of it must lie in the hole: what stands before and after it is known. */
+    if (fmin(s->end, t->asked.end + EDGE) - fmax(s->start, t->asked.start - EDGE) <
+        0.5 * (s->end - s->start))
+        *likely = false;
+    for (const vo_track *p = t->parent; p && *likely && status == VO_OK; p = p->parent) {
+        const vocis_result *r = p->pending;
+        double covered = 0;
+        status = vo_text_seconds(r->segments, r->n_segments, s->start, s->end, &covered, err);
+        *likely = covered <= 0.5 * (s->end - s->start) &&
+                  !vo_guard_is_said(s, r->segments, r->n_segments);
+    }
+    return status;
 }
 
 static vo_status judge(vo_track *t, vo_error *err) {
@@ -377,21 +401,35 @@ static vo_status judge(vo_track *t, vo_error *err) {
     const int n_removed = t->pending->n_removed;
     if (plan->guard)
         status = vo_guard_segments(t->pending, plan->voice, plan->session->model->tokenizer, err);
-    for (int i = t->pending->n_segments - 1; plan->strict && i >= 0; i--)
-        if (!is_likely(t, &t->pending->segments[i])) vo_result_drop(t->pending, i);
+    for (int i = t->pending->n_segments - 1; status == VO_OK && plan->strict && i >= 0; i--) {
+        bool likely;
+        status = is_likely(t, &t->pending->segments[i], &likely, err);
+        if (status == VO_OK && !likely) vo_result_drop(t->pending, i);
+    }
     /* What went must not lead what follows. */
     if (t->pending->n_removed > n_removed) t->prompt_reset_since = t->all.n;
     return status;
 }
 
+/* Where the speech of a hole begins, behind the text that is there. */
+static double onset_of(const vo_track *t, double start) {
+    double first = fmax(start - SOFT_START, t->covered);
+    for (int i = 0; i < t->pending->n_segments; i++)
+        if (t->pending->segments[i].start < start) first = fmax(first, t->pending->segments[i].end);
+    return vo_voice_onset(t->plan->voice, start, first);
+}
+
 static vo_status start_hole(vo_track *t, vo_error *err) {
     const vo_track_plan *again = t->plan->again;
-    const vocis_span hole = t->holes[t->hole++];
+    vocis_span hole = t->holes[t->hole++];
+    hole.start = onset_of(t, hole.start);
     const int64_t start = (int64_t)floor(hole.start / VO_SECONDS_PER_FRAME) - again->around,
                   end = (int64_t)ceil(hole.end / VO_SECONDS_PER_FRAME) + again->around;
     const int64_t clip[2] = {start > 0 ? start : 0, min64(end, t->plan->content_frames)};
     vo_status status = vo_track_create(again, clip, 1, &t->sub, err);
     if (status != VO_OK) return status;
+    t->sub->parent = t;
+    t->sub->asked = hole;
     t->sub->index = t->index;
     t->sub->lane = t->lane;
     t->sub->result = t->pending;
@@ -403,20 +441,42 @@ static vo_status start_hole(vo_track *t, vo_error *err) {
     return VO_OK;
 }
 
+/* The model may put a sentence where nobody speaks. Once the speech is found where it belongs, the
+ * misplaced text is one too many. */
+static vo_status drop_misplaced(vo_track *t, vo_error *err) {
+    vocis_result *r = t->pending;
+    vo_status status = VO_OK;
+    for (int i = r->n_segments - 1; status == VO_OK && i >= 0; i--) {
+        const vocis_segment *s = &r->segments[i];
+        const double spoken = vo_voice_seconds(t->plan->voice, s->start, s->end);
+        if (!s->recovered && spoken < 0.5 * (s->end - s->start) &&
+            vo_guard_is_said(s, r->segments, r->n_segments))
+            status = vo_result_remove(r, i, "misplaced", err);
+    }
+    return status;
+}
+
+/* Speech of this window that its segments leave out; in a hole, speech of that hole. */
+static vo_status find_holes(vo_track *t, vo_error *err) {
+    const double begin = (double)t->begin * VO_SECONDS_PER_FRAME,
+                 end = (double)min64(t->seek, t->last) * VO_SECONDS_PER_FRAME;
+    const double from = fmax(fmax(begin, t->covered), t->parent ? t->asked.start : 0),
+                 to = t->parent ? fmin(end, t->asked.end) : end;
+    return vo_holes_find(t->plan->voice, t->pending->segments, t->pending->n_segments, from, to,
+                         &t->holes, &t->n_holes, err);
+}
+
 /* Returns with t->sub where there is a hole to be decoded, or in SEEK. */
 static vo_status cover_window(vo_track *t, vo_error *err) {
     const vo_track_plan *plan = t->plan;
     vo_status status = VO_OK;
     if (plan->voice && !t->judged) {
         status = judge(t, err);
-        if (status == VO_OK && plan->again)
-            status =
-                vo_holes_find(plan->voice, t->pending->segments, t->pending->n_segments,
-                              (double)t->begin * VO_SECONDS_PER_FRAME,
-                              (double)t->seek * VO_SECONDS_PER_FRAME, &t->holes, &t->n_holes, err);
+        if (status == VO_OK && plan->again) status = find_holes(t, err);
         t->judged = true;
     }
     if (status == VO_OK && t->hole < t->n_holes) return start_hole(t, err);
+    if (status == VO_OK && t->n_holes > 0) status = drop_misplaced(t, err);
     vo_free(t->holes);
     t->holes = NULL;
     t->n_holes = t->hole = 0;

@@ -84,10 +84,13 @@ typedef struct vo_track {
 
     vocis_result *pending; /* segments of this window, which begins at frame `begin` */
     int64_t begin;
+    double covered;    /* seconds up to which segments reach that are reported already */
     bool judged;       /* the guards have seen them */
     vocis_span *holes; /* [n_holes] speech that they leave out; the first `hole` are done with */
     int n_holes, hole;
-    struct vo_track *sub; /* decodes a hole, or NULL */
+    struct vo_track *sub;    /* decodes a hole, or NULL */
+    struct vo_track *parent; /* of such a track, and */
+    vocis_span asked;        /* its hole */
 } vo_track;
 
 /* Frames [from, from + count) become the audio of the lane; the rest of its window is 0. */

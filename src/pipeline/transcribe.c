@@ -103,6 +103,7 @@ static void plan_second_looks(job *j) {
         plan->params = p;
         plan->initial = plan->prefix = (vo_token_list){0};
         plan->strict = true;
+        plan->n_temperatures = 1; /* what needs more is not likely enough */
         plan->around = i == 0 ? 20 : 100;
         plan->again = i == 0 ? &j->again[1] : NULL;
     }

@@ -105,10 +105,12 @@ static void test_said(void **state) {
                                segment(60, 62, " Nothing else.", 0, 0)};
     const vocis_segment same = segment(2, 4, " there mr cooper", 0, 0),
                         more = segment(2, 4, " there mr coopers", 0, 0),
+                        long_one = segment(9, 12, " So we went there, Mr Cooper, you see", 0, 0),
                         part = segment(2, 4, " here", 0, 0), /* of a word is not said */
         far = segment(2, 4, " nothing else", 0, 0);
     assert_true(vo_guard_is_said(&same, s, 3));
     assert_false(vo_guard_is_said(&more, s, 3));
+    assert_true(vo_guard_is_said(&long_one, s, 3)); /* five of eight in a row */
     assert_false(vo_guard_is_said(&part, s, 3));
     assert_false(vo_guard_is_said(&far, s, 3));
     assert_false(vo_guard_is_said(&s[0], s, 3)); /* itself does not count */
