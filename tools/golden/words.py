@@ -15,7 +15,7 @@ models   writes words.json: find_alignment() and transcribe() with word times, w
 silence  MODEL is a CTranslate2 folder with 16 or 32 bit weights (`vocis pull base`), whose
          config.json names the alignment heads. Writes words_silence.json.
 
-Shipped goldens: openai-whisper 20250625, torch 2.8.0, numpy 2.2.6. All in float32.
+Shipped goldens: openai-whisper 20250625, torch 2.8.0, numpy 2.4.6. All in float32.
 """
 import argparse
 import importlib.util
@@ -291,7 +291,7 @@ def silence(args):
     for parts in args.parts:
         audio = np.concatenate([jfk if p == "jfk" else np.zeros(int(float(p) * 16000), np.float32)
                                 for p in parts.split(",")])
-        for threshold in (None, 1.0, 2.0):
+        for threshold in (None, 1.0):
             segments = transcribed(model, audio, language="en", no_speech_threshold=None,
                                    hallucination_silence_threshold=threshold)
             out["runs"].append({"parts": parts.split(","), "threshold": threshold,
@@ -309,7 +309,7 @@ def main():
     p = commands.add_parser("silence")
     p.add_argument("model")
     p.add_argument("out", nargs="?")
-    p.add_argument("--parts", nargs="*", default=["jfk,14,jfk", "8,jfk,25,jfk"])
+    p.add_argument("--parts", nargs="*", default=["jfk,61,jfk"])
     args = parser.parse_args()
     torch.set_num_threads(2)
     {"rules": rules, "models": models, "silence": silence}[args.command](args)
