@@ -8,8 +8,8 @@
     words.py silence MODEL [OUT]              real weights on speech with silence between
 
 rules    writes decode/align.json (median filter, dynamic time warping), text/words.json (tokens to
-         words, punctuation) and pipeline/words.json: windows of transcribe() with a stand-in for the
-         model, so that what words do to segments and to the next window is seen alone.
+         words, punctuation) and pipeline/words.json: windows of transcribe() with a stand-in for
+         the model, so that what words do to segments and to the next window is seen alone.
 models   writes words.json: find_alignment() and transcribe() with word times, with and without
          hallucination_silence_threshold; the models are those of whisper.py.
 silence  MODEL is a CTranslate2 folder with 16 or 32 bit weights (`vocis pull base`), whose
@@ -71,7 +71,8 @@ def numbers(rng):
 # ---- text ------------------------------------------------------------------------------------
 
 TEXTS = {
-    "en": " Hello, world! It's (really) 3.5% \"better\" -- isn't it? ... e.g. [x] co-op, O'Neil's\n new",
+    "en": " Hello, world! It's (really) 3.5% \"better\" -- isn't it? ... e.g. [x] co-op, O'Neil's\n"
+          " new",
     "es": " ¿Qué tal? ¡Muy bien, señor! El 25 de año.",
     "de": " Größe »ähnlich« – Straßenbahn, 1.000,50 €.",
     "ru": " Привет, как дела? «Хорошо».",
@@ -236,14 +237,16 @@ def rules(args):
 
 
 def sibling():
-    spec = importlib.util.spec_from_file_location("golden_whisper", ROOT / "tools/golden/whisper.py")
+    path = ROOT / "tools/golden/whisper.py"
+    spec = importlib.util.spec_from_file_location("golden_whisper", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def transcribed(model, audio, **options):
-    r = whisper.transcribe(model, audio, temperature=0.0, fp16=False, word_timestamps=True, **options)
+    r = whisper.transcribe(model, audio, temperature=0.0, fp16=False, word_timestamps=True,
+                           **options)
     return [{"seek": s["seek"], "start": round(s["start"], 4), "end": round(s["end"], 4),
              "tokens": s["tokens"],
              "words": [[w["word"], round(w["start"], 4), round(w["end"], 4),
