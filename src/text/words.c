@@ -105,19 +105,17 @@ static vo_status merge(vo_text_word *to, vo_text_word *from, bool before, vo_err
     return VO_OK;
 }
 
-/* The end of text, which is the last group, is always a word of its own unless broken ids cling to
- * it. */
-static vo_status join(vo_text_word *words, int *n, int32_t first_of_last, int32_t eot,
-                      vo_error *err) {
+/* Groups become words of `ids`; the end of text begins one. */
+static vo_status join(vo_text_word *words, int *n, const int32_t *ids, int32_t eot, vo_error *err) {
     static const char marks[] = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
     const int groups = *n;
     vo_status status = VO_OK;
     int kept = 0;
-    for (int i = 0; i < groups; i++) {
+    for (int i = 0, at = 0; i < groups; i++) {
         vo_text_word *word = &words[i];
-        const bool special = i + 1 == groups && first_of_last >= eot;
         const bool begins =
-            special || word->text[0] == ' ' || kept == 0 || is_part(word->text, marks);
+            ids[at] >= eot || word->text[0] == ' ' || kept == 0 || is_part(word->text, marks);
+        at += word->n_ids;
         if (status == VO_OK && !begins) {
             status = merge(&words[kept - 1], word, false, err);
             if (status == VO_OK) vo_free(word->text);
@@ -152,10 +150,9 @@ vo_status vo_split_words(const vo_tokenizer *tokenizer, const int32_t *ids, int 
         ended[n_ids] = eot;
         status = group(tokenizer, ended, n_ids + 1, words, &n, err);
     }
-    if (status == VO_OK && n > 0 && has_spaces(language))
-        status = join(words, &n, ended[n_ids + 1 - words[n - 1].n_ids], eot, err);
+    if (status == VO_OK && has_spaces(language)) status = join(words, &n, ended, eot, err);
     vo_free(ended);
-    if (status == VO_OK && n > 1) { /* the last one is, or holds, the end of text */
+    if (status == VO_OK && n > 1) { /* the last one is the end of text, or goes with it */
         vo_free(words[n - 1].text);
         words[n - 1].text = NULL;
         *out = words;

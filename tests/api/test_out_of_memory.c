@@ -22,6 +22,8 @@ static vocis_engine *engine;
 static vocis_model *model;
 static vocis_session *session;
 static vocis_result *result;
+static int times_after;   /* which allocation fails in make_times */
+static bool times_failed; /* whether it was asked for */
 
 /* jansson asks the same counter while it makes documents. While it reads them it would give wrong
  * ones: its lexer drops characters for which it finds no memory. */
@@ -82,6 +84,22 @@ static vocis_status make_result(void **made, vocis_error *err) {
     params.no_speech_threshold = 1;
     return vocis_transcribe(session, inside_samples(), INSIDE_SAMPLES, params,
                             (vocis_result **)made, err);
+}
+/* With times of words, on a session of its own, as the first of them make a plan. */
+static vocis_status make_times(void **made, vocis_error *err) {
+    vocis_transcribe_params params = vocis_transcribe_default_params();
+    vocis_session *own = inside_session(model, 1);
+    params.max_tokens = 6;
+    params.beam_size = params.best_of = 1;
+    params.temperature_increment = 0;
+    params.no_speech_threshold = 1;
+    params.word_timestamps = true;
+    vo_memory_fail_after(times_after, times_after % 2);
+    vocis_status status =
+        vocis_transcribe(own, inside_samples(), INSIDE_SAMPLES, params, (vocis_result **)made, err);
+    times_failed = vo_memory_fail_after(-1, false);
+    vocis_session_destroy(own);
+    return status;
 }
 static void destroy_result(void *made) {
     vocis_result_destroy(made);
@@ -236,10 +254,38 @@ static void test_sessions(void **state) {
     vocis_engine_destroy(engine);
 }
 
+static void test_times(void **state) {
+    int failures = 0;
+    engine = inside_engine(1);
+    model = inside_model(engine);
+    times_after = -1;
+    do {
+        const size_t before = vocis_memory_get().active_bytes;
+        vocis_error err = {0};
+        void *made = NULL;
+        const vocis_status status = make_times(&made, &err);
+        if (times_after == 0) assert_null(made);
+        if (status != VOCIS_OK) assert_int_equal(status, VOCIS_ERR_MEMORY);
+        if (status == VOCIS_OK) {
+            const vocis_segment *segment = vocis_result_segment(made, 0);
+            assert_true(segment && segment->words);
+        }
+        destroy_result(made);
+        if (times_after >= 0) assert_int_equal(vocis_memory_get().active_bytes, before);
+        failures += times_failed;
+        times_after++;
+    } while (times_after == 0 || times_failed);
+    print_message("times of words: %d failures\n", failures);
+    assert_true(failures > 30);
+    vocis_model_destroy(model);
+    vocis_engine_destroy(engine);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls),
         cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_times),
     };
     json_set_alloc_funcs(json_memory, free);
     return cmocka_run_group_tests(tests, inside_begin, inside_end);

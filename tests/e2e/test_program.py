@@ -171,12 +171,12 @@ class CommandLine(Program):
 
     def test_later_work(self):
         missing = ["--model", self.path("none"), "--offline", "a"]
-        for option in ["word_timestamps", "highlight-words"]:
+        for option in ["highlight-words"]:
             for value in ["True", "true"]:
                 self.assertIn("not supported yet", self.usage("transcribe", "--" + option, value,
                                                               *missing))
             self.assertEqual(run("transcribe", "--" + option, "False", *missing)[0], 1)
-        for option in ["max_line_width", "hallucination_silence_threshold"]:
+        for option in ["max_line_width"]:
             self.assertIn("not supported yet", self.usage("transcribe", "--" + option, "3",
                                                           *missing))
             self.assertEqual(run("transcribe", f"--{option}=None", *missing)[0], 1)
@@ -387,6 +387,26 @@ class Documents(WithModel):
         self.assertIsNone(settings["length_penalty"])
         self.assertIsNone(settings["no_speech_threshold"])
         self.assertIs(settings["condition_on_previous_text"], False)
+
+    def test_words(self):
+        status, out, err = run("transcribe", CLIP, "--model", os.path.join(MODELS, "tiny.en"),
+                               "--word_timestamps", "True", "-f", "json", "-q",
+                               "--append_punctuations", "")
+        self.assertEqual((status, err), (0, ""))
+        document = json.loads(out)
+        words = [w for s in document["segments"] for w in s["words"]]
+        self.assertEqual("".join(w["word"] for w in words),
+                         "".join(s["text"] for s in document["segments"]))
+        self.assertIn(",", [w["word"] for w in words])
+        for before, word in zip(words, words[1:]):
+            self.assertLessEqual(before["start"], before["end"])
+            self.assertLessEqual(before["end"], word["start"])
+        for segment in document["segments"]:
+            self.assertEqual(segment["end"], segment["words"][-1]["end"])
+        status, out, err = run("transcribe", CLIP, "--model", os.path.join(MODELS, "tiny.en"),
+                               "-q", "--hallucination-silence-threshold", "2")
+        self.assertEqual(status, 0)
+        self.assertIn("without word_timestamps", err)
 
     def test_clips_and_prompts(self):
         out = self.transcribe(CLIP, "--clip-timestamps", "0,4", "-f", "json")[1]
