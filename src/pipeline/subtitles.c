@@ -274,7 +274,8 @@ static bool read_segment(layout *l, int first, int end) {
         }
         if (is_blank(g.first) && is_blank(g.last)) {
             d.gap += g.size;
-            d.gap_columns += l->rules.own ? g.columns : g.code_points;
+            bool control = g.first < 0x20 || g.first == 0x7f; /* will be a blank */
+            d.gap_columns += l->rules.own && !control ? g.columns : g.code_points;
         } else if (!read_visible(l, &d, &g, at)) {
             return false;
         }
