@@ -397,7 +397,7 @@ static int64_t time_to_read(const rules *r, int columns) {
 /* Of ending a cue before a unit. */
 static int64_t cost_of_end(const rules *r, const vo_unit *next) {
     static const int64_t costs[] = {
-        [VO_STOP_NONE] = 150, [VO_STOP_CLAUSE] = 40, [VO_STOP_SENTENCE] = 0};
+        [VO_STOP_NONE] = 250, [VO_STOP_CLAUSE] = 40, [VO_STOP_SENTENCE] = 0};
     if (begins_cue(r, next)) return 0;
     int64_t cost = costs[next[-1].stop];
     return pause_before(next) > PAUSE_MS && cost > 40 ? 40 : cost;
