@@ -159,6 +159,7 @@ static const char notes[] =
     "Examples:\n"
     "  vocis transcribe talk.mp3\n"
     "  vocis transcribe -m small -l de -f srt,json -o out *.wav\n"
+    "  vocis transcribe -f srt --subtitle-style broadcast film.mkv\n"
     "  ffmpeg -i film.mkv -f wav - | vocis transcribe -f vtt -\n"
     "  arecord -t raw -f S16_LE -r 16000 -d 10 | vocis transcribe --raw-rate 16000 -\n";
 
