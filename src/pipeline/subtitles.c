@@ -118,7 +118,8 @@ static bool append_word(layout *l, const char *text, word w) {
     if (!clean) return false;
     w.begin = all->size;
     for (size_t at = 0; at < size;) w.visible += !is_blank(vo_read_char(clean, size, &at));
-    vo_buf_append(all, clean, size);
+    const char *piece = l->rules.plain ? vo_strip(clean, &size) : clean;
+    vo_buf_append(all, piece, size);
     vo_free(clean);
     w.end = all->size;
     l->words[l->n_words++] = w;
@@ -288,10 +289,7 @@ static bool read_segment(layout *l, int first, int end) {
 static bool read_plain(layout *l, const word *w) {
     vo_unit *u = begin_unit(l, w, w->begin);
     if (!u) return false;
-    char *text = l->out->text.data, next = text[w->end];
-    text[w->end] = '\0';
-    u->text = vo_strip(text + w->begin, &u->size);
-    text[w->end] = next;
+    u->size = w->end - w->begin;
     u->start = w->start;
     u->end = w->stop;
     return true;

@@ -667,7 +667,7 @@ static void check_lrc(const vocis_result *r, vocis_write_params p) {
 }
 
 static void test_anything(void **state) {
-    for (int i = 0; i < 5000; i++) {
+    for (int i = 0; i < 2000; i++) {
         seed = (uint64_t)i;
         vocis_result *r = draw_result();
         vocis_write_params p = draw_params();
@@ -682,7 +682,7 @@ static void test_anything(void **state) {
 /* Many words, all of them one cue if the rules had their way: time must not be quadratic. */
 static void test_long(void **state) {
     vocis_result *r = vo_result_create();
-    size_t n = 200000;
+    size_t n = 20000;
     vo_buf text = {0};
     for (size_t i = 0; i < n; i++) vo_buf_puts(&text, " x");
     add(r, NULL, 0, text.data, 0, 1e5, -1);
