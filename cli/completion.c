@@ -13,7 +13,7 @@ static bool takes_value(const option *o) {
 }
 
 static bool is_shown(const option *o) {
-    return o->name && o->help && o->kind != OPTION_LATER;
+    return o->name && o->help;
 }
 
 static bool is_argument(const option *o, const char *argument) {

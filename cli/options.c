@@ -174,16 +174,6 @@ static int set_language(const verb *v, const option *o, const char *text, void *
                        near[0] ? ": did you mean \"" : "", near, near[0] ? "\"?" : "");
 }
 
-/* The value of an option that later work will give a meaning must be its default. */
-static int check_later(const verb *v, const option *o, const char *text) {
-    bool on;
-    bool wants_false = strcmp(o->choices, "False") == 0;
-    if (wants_false && text && parse_bool(text, &on) && !on) return -1;
-    if (!wants_false && text && strcasecmp(text, o->choices) == 0) return -1;
-    return usage_error(v, "--%s is not supported yet (only its default, %s, is)", o->name,
-                       o->choices);
-}
-
 static int add_value(const verb *v, const option *o, const char *text, const char **list) {
     int n = 0;
     while (list[n]) n++;
@@ -223,8 +213,6 @@ static int set_value(const verb *v, const option *o, const char *text, char *set
         return -1;
     case OPTION_REPEAT:
         return add_value(v, o, text, to);
-    case OPTION_LATER:
-        return check_later(v, o, text);
     case OPTION_GROUP:
     case OPTION_END:
         break;
@@ -267,11 +255,9 @@ typedef struct parser {
 /* `inline_value` stood behind '=' or a letter; else the value is the next word. */
 static int take(parser *p, const option *o, const char *inline_value) {
     const char *next = p->at + 1 < p->argc ? p->argv[p->at + 1] : NULL;
-    bool optional =
-        o->kind == OPTION_BOOL || (o->kind == OPTION_LATER && strcmp(o->choices, "False") == 0);
     if (inline_value) return set_value(p->v, o, inline_value, p->settings);
     if (o->kind == OPTION_FLAG) return set_value(p->v, o, NULL, p->settings);
-    if (optional && !is_bool_word(next)) return set_value(p->v, o, NULL, p->settings);
+    if (o->kind == OPTION_BOOL && !is_bool_word(next)) return set_value(p->v, o, NULL, p->settings);
     if (!next || (strncmp(next, "--", 2) == 0 && next[2]))
         return usage_error(p->v, "--%s needs a value%s", o->name,
                            next ? " (write --option=VALUE if it begins with --)" : "");
@@ -370,7 +356,7 @@ static void help_option(const option *o) {
         printf("\n%s:\n", o->help);
         return;
     }
-    if (!o->help || o->kind == OPTION_LATER) return;
+    if (!o->help) return;
     char letter[8] = "    ";
     if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
     const char *argument = o->argument ? o->argument : o->kind == OPTION_BOOL ? "[BOOL]" : NULL;
@@ -384,24 +370,10 @@ static void help_option(const option *o) {
 }
 
 void options_help(const verb *v) {
-    bool later = false;
     printf("Usage: vocis %s %s\n\n", v->name, v->usage);
     wrap(v->about, 0, 0);
     if (v->options->kind != OPTION_GROUP) printf("\n");
-    for (const option *o = v->options; o->kind != OPTION_END; o++) {
-        help_option(o);
-        later |= o->kind == OPTION_LATER;
-    }
+    for (const option *o = v->options; o->kind != OPTION_END; o++) help_option(o);
     printf("  -h, --help              print this text\n");
-    if (later) {
-        char names[1024] = "Known to the whisper command and not supported yet:";
-        for (const option *o = v->options; o->kind != OPTION_END; o++) {
-            size_t used = strlen(names);
-            if (o->kind == OPTION_LATER && o->help)
-                snprintf(names + used, sizeof names - used, " --%s", o->name);
-        }
-        printf("\n");
-        wrap(names, 0, 0);
-    }
     if (v->notes) printf("\n%s", v->notes);
 }

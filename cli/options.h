@@ -21,8 +21,7 @@ typedef enum option_kind {
     OPTION_TEXT,     /* const char * */
     OPTION_REPEAT,   /* const char *[max + 1], ended by NULL: may be given up to max times */
     OPTION_CHOICE,   /* const char *: one of `choices` */
-    OPTION_LANGUAGE, /* const char *: a language of vocis.h */
-    OPTION_LATER     /* accepted with its default only, `choices`; not supported yet */
+    OPTION_LANGUAGE  /* const char *: a language of vocis.h */
 } option_kind;
 
 typedef struct option {

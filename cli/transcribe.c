@@ -13,13 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FORMATS = 7, MAX_CLIPS = 4096 };
-static const char all_formats[] = "txt srt vtt tsv json csv lrc";
+enum { MAX_FORMATS = 8, MAX_CLIPS = 4096 };
+/* Those that "all" means, which is what the whisper command has and its like; rttm is for few. */
+#define ALL_FORMATS "txt srt vtt tsv json csv lrc"
+#define FORMATS     ALL_FORMATS " rttm"
 
 typedef struct settings {
     speech_options speech;
     vocis_transcribe_params params;
     vocis_audio_params audio;
+    vocis_write_params write;
     const char *task, *clips, *device, *formats, *output_dir;
     float require_coverage;
     bool translate, no_fallback, verbose, json_errors, fp16;
@@ -31,9 +34,9 @@ static const option options[] = {
     MODEL_OPTIONS(settings),
     {OPTION_GROUP, .help = "Output"},
     {OPTION_TEXT, "output-format", 'f', "FORMAT",
-     "txt, srt, vtt, tsv, json, csv, lrc, several with commas, or all. One format without "
-     "--output-dir goes to standard output (txt)",
-     AT(formats), .choices = "txt srt vtt tsv json csv lrc all"},
+     "txt, srt, vtt, tsv, json, csv, lrc, rttm, several with commas, or all (but rttm). One format "
+     "without --output-dir goes to standard output (txt)",
+     AT(formats), .choices = FORMATS " all"},
     {OPTION_TEXT, "format", 0, "FORMAT", NULL, AT(formats)},
     {OPTION_TEXT, "output-dir", 'o', "DIR",
      "write DIR/STEM.FORMAT for every input; made when missing", AT(output_dir)},
@@ -74,6 +77,30 @@ static const option options[] = {
      "(None)",
      AT(params.hallucination_silence_threshold), .min = 0, .max = 1e9, .optional = true,
      .none = NAN},
+    {OPTION_GROUP, .help = "Subtitles"},
+    {OPTION_CHOICE, "subtitle-style", 0, "STYLE",
+     "broadcast: 42 columns, 2 lines, 20 columns a second, 5/6 to 7 s, gaps of 1/12 s, breaks at "
+     "sentences and clauses; whisper: only what other options ask for (whisper)",
+     AT(write.subtitle_style), .choices = "whisper broadcast"},
+    {OPTION_INT, "max-line-width", 0, "N", "most characters of a line (None)",
+     AT(write.max_line_width), .min = 0, .max = 10000, .optional = true},
+    {OPTION_INT, "max-line-count", 0, "N", "most lines of a cue, with --max-line-width (None)",
+     AT(write.max_line_count), .min = 0, .max = 1000, .optional = true},
+    {OPTION_INT, "max-words-per-line", 0, "N", "most words of a line (None)",
+     AT(write.max_words_per_line), .min = 0, .max = 1000, .optional = true},
+    {OPTION_FLOAT, "max-chars-per-second", 0, "X",
+     "reading speed: cues stay longer where the pause after them allows it (None)",
+     AT(write.max_chars_per_second), .min = 0, .max = 1000, .optional = true},
+    {OPTION_FLOAT, "min-duration", 0, "X", "least seconds of a cue, as far as there is time (None)",
+     AT(write.min_duration), .min = 0, .max = 1000, .optional = true},
+    {OPTION_FLOAT, "max-duration", 0, "X", "most seconds of a cue (None)", AT(write.max_duration),
+     .min = 0, .max = 1000, .optional = true},
+    {OPTION_FLOAT, "min-gap", 0, "X", "least seconds between cues (None)", AT(write.min_gap),
+     .min = 0, .max = 1000, .optional = true},
+    {OPTION_BOOL, "highlight-words", 0, NULL,
+     "underline each word of srt and vtt as it is spoken (False)", AT(write.highlight_words)},
+    {OPTION_BOOL, "karaoke", 0, NULL, "the time of each word in the text of vtt and lrc (False)",
+     AT(write.karaoke)},
     {OPTION_GROUP, .help = "Decoding"},
     CHUNKING_OPTIONS(settings),
     {OPTION_INT, "beam-size", 'b', "N", "beams at temperature 0; 1 is greedy (5)",
@@ -127,13 +154,6 @@ static const option options[] = {
     {OPTION_CHOICE, "device", 0, "DEVICE", "cpu; nothing else is supported yet (cpu)", AT(device),
      .choices = "cpu"},
     {OPTION_BOOL, "fp16", 0, NULL, NULL, AT(fp16)},
-#define LATER(name, value)                                                                         \
-    { OPTION_LATER, name, 0, "VALUE", "", .choices = value }
-    LATER("highlight-words", "False"),
-    LATER("max-line-width", "None"),
-    LATER("max-line-count", "None"),
-    LATER("max-words-per-line", "None"),
-#undef LATER
     {.kind = OPTION_END},
 };
 
@@ -149,6 +169,7 @@ static const char notes[] =
     "Examples:\n"
     "  vocis transcribe talk.mp3\n"
     "  vocis transcribe -m small -l de -f srt,json -o out *.wav\n"
+    "  vocis transcribe -f srt --subtitle-style broadcast film.mkv\n"
     "  ffmpeg -i film.mkv -f wav - | vocis transcribe -f vtt -\n"
     "  arecord -t raw -f S16_LE -r 16000 -d 10 | vocis transcribe --raw-rate 16000 -\n";
 
@@ -177,7 +198,7 @@ typedef struct job {
     const char **inputs;
     int n_inputs;
     char **stems; /* of documents, when they go to a folder */
-    const char *formats[MAX_FORMATS];
+    char formats[MAX_FORMATS][8];
     int n_formats;
     double clips[MAX_CLIPS];
     const char *input; /* the current one, as it is named in messages */
@@ -185,27 +206,28 @@ typedef struct job {
     int failed, uncovered;
 } job;
 
+static void add_format(job *j, const char *name, size_t length) {
+    for (int i = 0; i < j->n_formats; i++)
+        if (strlen(j->formats[i]) == length && memcmp(j->formats[i], name, length) == 0) return;
+    snprintf(j->formats[j->n_formats++], sizeof *j->formats, "%.*s", (int)length, name);
+}
+
 static int read_formats(job *j, const char *text) {
-    static const char *const known[] = {"txt", "srt", "vtt", "tsv", "json", "csv", "lrc"};
-    while (*text) {
-        size_t length = strcspn(text, ", "), i = 0;
+    for (size_t length; *text; text += length + strspn(text + length, ", ")) {
+        length = strcspn(text, ", ");
         bool all = length == 3 && strncmp(text, "all", 3) == 0, found = all;
-        for (; i < MAX_FORMATS; i++) {
-            bool same = strlen(known[i]) == length && strncmp(known[i], text, length) == 0;
-            bool have = false;
-            for (int k = 0; k < j->n_formats; k++) have |= j->formats[k] == known[i];
-            if ((same || all) && !have) j->formats[j->n_formats++] = known[i];
+        const char *list = all ? ALL_FORMATS : FORMATS, *known;
+        for (size_t size; next_word(&list, &known, &size);) {
+            bool same = size == length && memcmp(known, text, length) == 0;
+            if (same || all) add_format(j, known, size);
             found |= same;
         }
-        if (!found) {
-            char near[64], word[64];
-            snprintf(word, sizeof word, "%.*s", (int)length, text);
-            nearest_word(all_formats, word, near, sizeof near);
-            return usage_error(j->v, "the format \"%s\" is none of %s, all%s%s%s", word,
-                               all_formats, near[0] ? ": did you mean \"" : "", near,
-                               near[0] ? "\"?" : "");
-        }
-        text += length + strspn(text + length, ", ");
+        if (found) continue;
+        char near[64], word[64];
+        snprintf(word, sizeof word, "%.*s", (int)length, text);
+        nearest_word(FORMATS, word, near, sizeof near);
+        return usage_error(j->v, "the format \"%s\" is none of " FORMATS ", all%s%s%s", word,
+                           near[0] ? ": did you mean \"" : "", near, near[0] ? "\"?" : "");
     }
     return j->n_formats ? -1 : usage_error(j->v, "--output-format names no format");
 }
@@ -257,13 +279,31 @@ static int check_settings(job *j) {
     if (!s->audio.raw_channels) s->audio.raw_channels = 1;
     if (!s->audio.raw_format) s->audio.raw_format = "s16le";
     if (j->n_formats > 1 && !s->output_dir) s->output_dir = ".";
-    if (s->output_dir && !j->n_formats) j->formats[j->n_formats++] = "txt";
+    if (s->output_dir && !j->n_formats) add_format(j, "txt", 3);
     if (!s->output_dir && j->n_inputs > 1 && j->n_formats && strcmp(j->formats[0], "txt") != 0)
         return usage_error(j->v, "%s of several inputs needs a folder: add --output-dir DIR",
                            j->formats[0]);
     if (s->translate || strcmp(s->task, "translate") == 0) s->params.task = VOCIS_TRANSLATE;
     if (s->no_fallback) s->params.temperature_increment = 0;
     return -1;
+}
+
+/* Options that are allowed and have no effect, or not quite the one that one may expect. */
+static void warn_of_settings(const settings *s) {
+    const vocis_write_params *w = &s->write;
+    bool own = w->max_chars_per_second > 0 || w->min_duration > 0 || w->max_duration > 0 ||
+               w->min_gap > 0 || (w->subtitle_style && strcmp(w->subtitle_style, "whisper") != 0);
+    bool ruled = own || w->max_line_width || w->max_line_count || w->max_words_per_line ||
+                 w->highlight_words || w->karaoke;
+    if (s->fp16) report_warning(NULL, "fp16 is not used on the CPU; sums have 32 bits");
+    if (ruled && !s->params.word_timestamps)
+        report_warning(NULL, "without --word-timestamps the times of words in subtitles are "
+                             "estimates: each segment's time is shared out over its text");
+    if (!own && w->max_line_count && !w->max_line_width)
+        report_warning(NULL, "--max-line-count has no effect without --max-line-width");
+    if (!own && w->max_words_per_line && w->max_line_width && w->max_line_count)
+        report_warning(NULL, "--max-words-per-line has no effect with --max-line-width and "
+                             "--max-line-count");
 }
 
 /* ---- one input ------------------------------------------------------------------------------ */
@@ -323,7 +363,7 @@ static void on_warning(void *user, const char *sentence) {
 
 static bool write_document(job *j, int index, const vocis_result *result, const char *format) {
     vocis_error err = {0};
-    vocis_write_params params = vocis_write_default_params();
+    vocis_write_params params = j->set.write;
     char *document = NULL;
     size_t size = 0;
     params.source = j->input;
@@ -408,6 +448,7 @@ static int run(const verb *v, int argc, char **argv) {
     settings *s = &j->set;
     s->params = vocis_transcribe_default_params();
     s->audio = vocis_audio_default_params();
+    s->write = vocis_write_default_params();
     s->audio.raw_channels = 0;
     s->audio.raw_format = NULL;
     s->task = "transcribe";
@@ -425,7 +466,7 @@ static int run(const verb *v, int argc, char **argv) {
         s->params.on_abort = on_abort;
         s->params.on_warning = on_warning;
         s->params.user = j;
-        if (s->fp16) report_warning(NULL, "fp16 is not used on the CPU; sums have 32 bits");
+        warn_of_settings(s);
         for (int i = 0; i < j->n_inputs && !interrupted() && !output_failed(); i++) {
             j->input = strcmp(j->inputs[i], "-") == 0 ? "stdin" : j->inputs[i];
             transcribe(j, i);

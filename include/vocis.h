@@ -420,10 +420,27 @@ typedef struct vocis_write_params {
     const char *source; /* name of the input for JSON; may be NULL */
     const char *model;  /* name of the model for JSON; may be NULL */
     bool json_tokens;   /* tokens and their log-probabilities in JSON: true */
+    /* Subtitles (srt, vtt, lrc). Nothing set: each segment is a cue of one line. The four of
+     * openai-whisper give what its writers give. Any of the others, or a style, brings a layout
+     * that breaks at sentences and clauses and counts columns, in which wide characters count two.
+     * Needs word times to be exact: without them a segment's time is shared out over its text. */
+    const char *subtitle_style; /* NULL, "whisper": no rules; "broadcast": 42 columns, 2 lines, 20
+                                 * columns a second, 5/6 to 7 s, gaps of 1/12 s; fills in what is
+                                 * 0 below */
+    int max_line_width;         /* 0: any. 0 */
+    int max_line_count;         /* lines of a cue; needs max_line_width. 0: any. 0 */
+    int max_words_per_line;     /* 0: any. 0 */
+    float max_chars_per_second; /* reading speed, where pauses leave time for it; 0: any. 0 */
+    float min_duration;         /* seconds of a cue, where there is room; 0: any. 0 */
+    float max_duration;         /* 0: any. 0 */
+    float min_gap;              /* seconds between cues; 0: none. 0 */
+    bool highlight_words;       /* srt, vtt: a cue for each word, which is underlined: false */
+    bool karaoke;               /* vtt, lrc: the time of every word in the text: false */
 } vocis_write_params;
 VOCIS_API vocis_write_params vocis_write_default_params(void);
-/* format: "txt", "srt", "vtt", "tsv", "json", "csv", "lrc". The document is always valid UTF-8.
- * *document is fresh NUL-terminated memory: vocis_free. */
+/* format: "txt", "srt", "vtt", "tsv", "json", "csv", "lrc", or "rttm" (who speaks when; empty where
+ * no speaker is known). The document is always valid UTF-8. *document is fresh NUL-terminated
+ * memory: vocis_free. */
 VOCIS_API vocis_status vocis_result_write(const vocis_result *result, const char *format,
                                           vocis_write_params params, char **document, size_t *size,
                                           vocis_error *err);

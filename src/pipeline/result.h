@@ -50,7 +50,5 @@ void vo_result_destroy(vocis_result *result);
 /* write.c */
 vo_status vo_result_write(const vocis_result *result, const char *format, vocis_write_params params,
                           char **document, size_t *size, vo_error *err);
-/* write_json.c */
-void vo_write_json(vo_buf *out, const vocis_result *result, const vocis_write_params *params);
 
 #endif

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "pipeline/coverage.h"
 #include "pipeline/json.h"
-#include "pipeline/result.h"
+#include "pipeline/write.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -395,6 +395,16 @@ static void test_write(void **state) {
         vocis_free(document);
         document = NULL;
     }
+    vocis_write_params params = vocis_write_default_params();
+    params.subtitle_style = "broadcast";
+    assert_int_equal(vocis_result_write(result, "srt", params, &document, &size, &err), VOCIS_OK);
+    for (char *line = strtok(document, "\n"); line; line = strtok(NULL, "\n"))
+        assert_true(strlen(line) <= 42);
+    vocis_free(document);
+    document = NULL;
+    params.subtitle_style = "none of them";
+    assert_int_equal(vocis_result_write(result, "srt", params, &document, &size, NULL),
+                     VOCIS_ERR_ARGUMENT);
     assert_int_equal(
         vocis_result_write(result, "pdf", vocis_write_default_params(), &document, &size, &err),
         VOCIS_ERR_ARGUMENT);

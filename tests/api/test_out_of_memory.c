@@ -115,8 +115,9 @@ static vocis_status make_json(void **made, vocis_error *err) {
 }
 static vocis_status make_vtt(void **made, vocis_error *err) {
     size_t size;
-    return vocis_result_write(result, "vtt", vocis_write_default_params(), (char **)made, &size,
-                              err);
+    vocis_write_params params = vocis_write_default_params();
+    params.subtitle_style = "broadcast";
+    return vocis_result_write(result, "vtt", params, (char **)made, &size, err);
 }
 static vocis_status make_facts(void **made, vocis_error *err) {
     return vocis_model_inspect("tests/data/formats/tiny/safetensors/openai.bin", true,

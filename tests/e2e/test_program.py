@@ -169,18 +169,6 @@ class CommandLine(Program):
         ]:
             self.assertIn(named, self.usage(*words), words)
 
-    def test_later_work(self):
-        missing = ["--model", self.path("none"), "--offline", "a"]
-        for option in ["highlight-words"]:
-            for value in ["True", "true"]:
-                self.assertIn("not supported yet", self.usage("transcribe", "--" + option, value,
-                                                              *missing))
-            self.assertEqual(run("transcribe", "--" + option, "False", *missing)[0], 1)
-        for option in ["max_line_width"]:
-            self.assertIn("not supported yet", self.usage("transcribe", "--" + option, "3",
-                                                          *missing))
-            self.assertEqual(run("transcribe", f"--{option}=None", *missing)[0], 1)
-
     def test_full_disk_and_closed_pipe(self):
         for words in [["--help"], ["transcribe", "--help"], ["models"], ["completion", "bash"]]:
             with open("/dev/full", "wb") as full:
@@ -304,6 +292,38 @@ class Documents(WithModel):
         self.assertTrue(texts["tsv"].startswith("start\tend\ttext\n0\t"))
         self.assertTrue(texts["csv"].startswith("start,end,text\n0,"))
         self.assertTrue(texts["lrc"].startswith("[00:00.00]"))
+
+    def test_subtitles(self):
+        def lines(text):
+            return [line for line in text.splitlines()
+                    if line and not line.isdigit() and " --> " not in line]
+
+        plain = self.transcribe(CLIP, "-f", "srt")[1]
+        status, out, err = self.transcribe(CLIP, "-f", "srt", "--max_line_width", "20",
+                                           "--max_line_count", "2", "--max-words-per-line", "3")
+        self.assertEqual(status, 0)
+        self.assertIn("estimates", err)
+        self.assertIn("--max-words-per-line has no effect", err)
+        self.assertLessEqual(max(map(len, lines(out))), 20)
+        self.assertEqual("".join(out.split("\n\n")[0].splitlines()[2:]).split(),
+                         "".join(lines(out)[:2]).split())
+        self.assertEqual(" ".join(lines(out)), " ".join(lines(plain)))
+        err = self.transcribe(CLIP, "-f", "srt", "--max-line-count", "2")[2]
+        self.assertIn("--max-line-count has no effect without --max-line-width", err)
+        out = self.transcribe(CLIP, "-f", "srt", "--subtitle-style=broadcast")[1]
+        self.assertLessEqual(max(map(len, lines(out))), 42)
+        self.assertEqual(" ".join(lines(out)), " ".join(lines(plain)))
+        # one rule of a style can be replaced
+        out = self.transcribe(CLIP, "-f", "srt", "--subtitle-style=broadcast", "--max-line-width",
+                              "16")[1]
+        self.assertLessEqual(max(map(len, lines(out))), 16)
+        out = self.transcribe(CLIP, "-f", "vtt", "--karaoke")[1]
+        self.assertRegex(out, r"(<00:00:\d\d\.\d{3}><c>[^ <]+</c> ){9}")
+        out = self.transcribe(CLIP, "-f", "lrc", "--karaoke", "True")[1]
+        self.assertRegex(out, r"^\[00:00\.\d\d\] <00:00\.\d\d> And <")
+        out = self.transcribe(CLIP, "-f", "srt", "--highlight_words", "True")[1]
+        self.assertIn("<u>country</u>", out)
+        self.assertEqual(self.transcribe(CLIP, "-f", "rttm"), (0, "", ""))
 
     def test_one_document_on_standard_output(self):
         status, out, err = self.transcribe(CLIP, "--output_format=json")

@@ -48,7 +48,7 @@ static const float logprobs[2] = {-0.1f, -INFINITY};
 #define SEGMENT(from, to, what)                                                                    \
     {                                                                                              \
         .start = from, .end = to, .text = what, .tokens = tokens, .token_logprobs = logprobs,      \
-        .n_tokens = 2, .compression_ratio = 1.5f, .no_speech_prob = NAN                            \
+        .n_tokens = 2, .compression_ratio = 1.5f, .no_speech_prob = NAN, .speaker = -1             \
     }
 
 static void test_formats(void **state) {
