@@ -47,8 +47,86 @@ void vo_track_destroy(vo_track *t) {
     if (!t) return;
     vo_tokens_free(&t->all);
     vo_tokens_free(&t->prompt);
+    vo_buf_free(&t->window);
     vo_free(t->clips);
     vo_free(t);
+}
+
+/* ---- what outlives the process ------------------------------------------------------------ */
+
+/* All that a track must know between two windows, but for what follows from its segments. They
+ * stand behind it. */
+typedef struct stored_window {
+    int64_t seek;
+    int32_t index, n_segments, clip, prompt_reset_since;
+    int32_t windows, fallbacks, steps, tokens;
+} stored_window;
+
+_Static_assert(sizeof(stored_window) == 40, "no padding");
+
+/* The numbers are not known before the window is done. */
+static void begin_record(vo_track *t) {
+    static const stored_window room;
+    vo_buf_clear(&t->window);
+    vo_buf_append(&t->window, &room, sizeof room);
+    t->n_added = 0;
+}
+
+static vo_status end_record(vo_track *t, vo_error *err) {
+    const stored_window stored = {t->seek,
+                                  t->index,
+                                  t->n_added,
+                                  t->clip,
+                                  t->prompt_reset_since,
+                                  t->counts.windows,
+                                  t->counts.fallbacks,
+                                  t->counts.steps,
+                                  t->counts.tokens};
+    if (!t->window.failed) memcpy(t->window.data, &stored, sizeof stored);
+    return vo_journal_put_window(t->plan->journal, &t->window, err);
+}
+
+static bool is_possible(const vo_track *t, const stored_window *w) {
+    return w->seek >= 0 && w->seek <= t->plan->content_frames + t->plan->window_frames &&
+           w->clip >= 0 && w->clip < t->n_clips && w->prompt_reset_since >= 0 &&
+           w->prompt_reset_since <= t->all.n && w->windows >= 0 && w->fallbacks >= 0 &&
+           w->steps >= 0 && w->tokens >= 0;
+}
+
+static vo_status restore_segment(vo_track *t, const vo_record *record, size_t *at, vo_error *err) {
+    vocis_segment s;
+    vo_status status = vo_segment_load(record, at, &s, err);
+    for (int i = 0; status == VO_OK && i < s.n_tokens; i++)
+        if (s.tokens[i] < 0 || s.tokens[i] >= t->plan->ids->n_vocab)
+            status = vo_fail(err, VO_ERR_FORMAT, "the journal holds an impossible token");
+    if (status == VO_OK) status = vo_tokens_append(&t->all, s.tokens, s.n_tokens, err);
+    if (status == VO_OK) status = vo_result_add(t->result, &s, err);
+    vo_free((void *)s.words);
+    return status;
+}
+
+vo_status vo_track_restore(vo_track *t, vo_error *err) {
+    vo_record record;
+    vo_status status = VO_OK;
+    size_t next = 0;
+    while (status == VO_OK && vo_journal_next_window(t->plan->journal, &next, &record)) {
+        stored_window w;
+        size_t at = sizeof w;
+        if (record.size < sizeof w)
+            return vo_fail(err, VO_ERR_FORMAT, "the journal holds an impossible window");
+        memcpy(&w, record.data, sizeof w);
+        if (w.index != t->index) continue;
+        for (int i = 0; status == VO_OK && i < w.n_segments; i++)
+            status = restore_segment(t, &record, &at, err);
+        if (status == VO_OK && !is_possible(t, &w))
+            status = vo_fail(err, VO_ERR_FORMAT, "the journal holds an impossible window");
+        t->seek = w.seek;
+        t->clip = w.clip;
+        t->prompt_reset_since = w.prompt_reset_since;
+        t->counts = (vocis_timings){
+            .windows = w.windows, .fallbacks = w.fallbacks, .steps = w.steps, .tokens = w.tokens};
+    }
+    return status;
 }
 
 /* ---- SEEK and ENCODE ---------------------------------------------------------------------- */
@@ -96,7 +174,7 @@ static vo_status encode_window(vo_track *t, vo_error *err) {
     const bool ready =
         w->first_encoded && t->lane->window == 0 && t->seek == 0 && t->size == plan->window_frames;
     if (t->lane->window == 0) w->first_encoded = false;
-    w->timings.windows++;
+    t->counts.windows++;
     vo_status status = ready ? VO_OK : vo_encode_frames(plan, t->lane, t->seek, t->size, err);
     if (status == VO_OK)
         status = vo_build_prompt(plan->session, plan->params, &t->all, plan->initial.n,
@@ -151,7 +229,7 @@ static vo_status begin_attempt(vo_track *t, int attempt, vo_error *err) {
     vo_lm *lm = &t->lane->lm;
     int n_fed = t->sot_index + 1;
     t->attempt = attempt;
-    if (attempt > 0) t->lane->worker->timings.fallbacks++;
+    if (attempt > 0) t->counts.fallbacks++;
     if (n_fed == t->prompt.n) n_fed--;
     vo_status status = lm->rewind(lm->self, 0, n_fed, err);
     const vo_decode_params d = decode_params(t);
@@ -172,8 +250,8 @@ static bool needs_fallback(const vo_track *t) {
 /* The decoder is done: keep what it found, or try the next temperature. */
 static vo_status end_attempt(vo_track *t, vo_error *err) {
     t->decoded = vo_decode_finish(t->lane->decoder);
-    t->lane->worker->timings.steps += t->decoded.steps;
-    t->lane->worker->timings.tokens += t->decoded.n_tokens;
+    t->counts.steps += t->decoded.steps;
+    t->counts.tokens += t->decoded.n_tokens;
     char *text = vo_tokenizer_decode(t->plan->session->model->tokenizer, t->decoded.tokens,
                                      t->decoded.n_tokens);
     if (!text) return vo_fail(err, VO_ERR_MEMORY, "no memory for text");
@@ -226,6 +304,8 @@ static vo_status add_segment(vo_track *t, int from, int to, double start, double
                            .no_speech_prob = t->no_speech,
                            .speaker = -1};
         status = vo_tokens_append(&t->all, s.tokens, s.n_tokens, err);
+        if (t->plan->journal) vo_segment_save(&t->window, &s);
+        t->n_added++;
         vo_mutex_lock(t->result_mutex);
         if (status == VO_OK) status = vo_result_add(t->result, &s, err);
         vo_mutex_unlock(t->result_mutex);
@@ -309,7 +389,9 @@ vo_status vo_track_next(vo_track *t, const vo_lm_input **inputs, int *n, vo_erro
             status = end_attempt(t, err);
             break;
         case VO_TRACK_SPLIT:
+            if (t->plan->journal) begin_record(t);
             status = split_window(t, err);
+            if (t->plan->journal && status == VO_OK) status = end_record(t, err);
             break;
         case VO_TRACK_FINISHED:
             return VO_OK;

@@ -8,6 +8,7 @@
 #define VO_PIPELINE_TRACK_H
 
 #include "pipeline/engine.h"
+#include "pipeline/journal.h"
 #include "pipeline/prompt.h"
 #include "pipeline/result.h"
 
@@ -33,6 +34,7 @@ typedef struct vo_track_plan {
     int32_t blank_ids[16];
     double temperatures[VO_MAX_TEMPERATURES];
     int n_temperatures;
+    vo_journal *journal; /* NULL: none is kept */
 } vo_track_plan;
 
 typedef enum vo_track_state {
@@ -70,6 +72,10 @@ typedef struct vo_track {
     vo_decode_result decoded; /* borrowed from the decoder */
     double compression_ratio;
     float no_speech;
+
+    vocis_timings counts; /* of its windows; the seconds in it are not used */
+    vo_buf window;        /* what the journal will know of this one */
+    int n_added;          /* segments in that */
 } vo_track;
 
 /* Frames [from, from + count) become the audio of the lane; the rest of its window is 0. */
@@ -81,6 +87,9 @@ vo_status vo_encode_frames(const vo_track_plan *plan, vo_lane *lane, int64_t fro
 vo_status vo_track_create(const vo_track_plan *plan, const int64_t *clips, int n_clips,
                           vo_track **track, vo_error *err);
 void vo_track_destroy(vo_track *track);
+/* Takes over what the journal of the plan has of it: segments go to its result, which nobody else
+ * may use meanwhile. Before it runs. */
+vo_status vo_track_restore(vo_track *track, vo_error *err);
 
 /* Runs until the model has to be asked: *inputs (of the track's lane) are what it must be fed next,
  * *n = 0 when the track is finished. One call at a time in a worker. */

@@ -65,10 +65,15 @@ static vo_status choose_language(job *j) {
         if (j->plan.ids->multilingual && index >= j->plan.ids->n_languages)
             return vo_fail(j->err, VO_ERR_ARGUMENT, "this model does not know the language \"%s\"",
                            j->plan.params->language);
+    } else if (j->plan.journal && vo_journal_language(j->plan.journal, j->plan.ids->n_languages,
+                                                      &index, &j->result->language_probability)) {
+        j->result->language_detected = true;
     } else if (j->plan.ids->multilingual && j->plan.content_frames > 0) {
         /* The first 30 s of the padded spectrogram, so that silence is silence, not 0. */
         status = vo_encode_frames(&j->plan, session->lanes, 0, j->plan.window_frames, j->err);
         if (status == VO_OK) status = vo_language_of_window(session, probabilities, &index, j->err);
+        if (status == VO_OK && j->plan.journal)
+            status = vo_journal_put_language(j->plan.journal, index, probabilities[index], j->err);
         j->result->language_probability = probabilities[index];
         j->result->language_detected = true;
         session->workers[0].first_encoded = j->plan.content_frames >= j->plan.window_frames;
@@ -86,17 +91,30 @@ static vo_status choose_language(job *j) {
 
 /* ---- CUT ---------------------------------------------------------------------------------- */
 
+/* From the journal, if it knows. */
+static vo_status find_chunks(job *j) {
+    vo_journal *journal = j->plan.journal;
+    bool found = false;
+    double begin = vo_clock_seconds();
+    vo_status status =
+        journal ? vo_journal_chunks(journal, &found, &j->chunks, &j->n_tracks, j->err) : VO_OK;
+    if (status == VO_OK && !found) {
+        status = vo_chunks_find(j->plan.session->model->engine, j->samples, j->n_samples,
+                                j->plan.window_frames, &j->chunks, &j->n_tracks, j->err);
+        if (status == VO_OK && journal)
+            status = vo_journal_put_chunks(journal, j->chunks, j->n_tracks, j->err);
+    }
+    j->result->timings.cut += vo_clock_seconds() - begin;
+    return status;
+}
+
 static vo_status cut(job *j) {
     const vo_track_plan *plan = &j->plan;
-    const vocis_session *s = plan->session;
     vo_status status = VO_OK;
-    double begin = vo_clock_seconds();
     j->state = RUN;
     j->n_tracks = 1;
     if (plan->params->chunking == VOCIS_CHUNK_SPEECH && plan->content_frames > 0) {
-        status = vo_chunks_find(s->model->engine, j->samples, j->n_samples, plan->window_frames,
-                                &j->chunks, &j->n_tracks, j->err);
-        j->result->timings.cut += vo_clock_seconds() - begin;
+        status = find_chunks(j);
         if (status == VO_OK && j->n_tracks == 0) {
             j->n_tracks = 1; /* music or a whisper may still hold words */
             if (plan->params->on_warning)
@@ -190,6 +208,9 @@ static vo_status prepare(job *j) {
         status = vo_encode_spaced(tokenizer, p->initial_prompt, &j->plan.initial, j->err);
     if (status == VO_OK && p->prefix)
         status = vo_encode_spaced(tokenizer, p->prefix, &j->plan.prefix, j->err);
+    if (status == VO_OK && p->journal)
+        status =
+            vo_journal_open(j->plan.session, j->samples, j->n_samples, p, &j->plan.journal, j->err);
     return status;
 }
 
@@ -222,6 +243,7 @@ static vo_status step(job *j) {
 
 /* Frees all but the result. */
 static void end(job *j) {
+    vo_journal_close(j->plan.journal);
     vo_free(j->chunks);
     vo_free(j->clips);
     vo_spectrogram_free(&j->plan.mel);
