@@ -34,11 +34,4 @@ vo_status vo_journal_put_chunks(vo_journal *journal, const vo_chunk *chunks, int
 bool vo_journal_next_window(const vo_journal *journal, size_t *at, vo_record *window);
 vo_status vo_journal_put_window(vo_journal *journal, const vo_buf *window, vo_error *err);
 
-/* A segment at the end of `out`, whose size must be a multiple of 8 and stays one. */
-void vo_segment_save(vo_buf *out, const vocis_segment *segment);
-/* The segment at record.data + *at, which moves behind it. Text and arrays are borrowed from the
- * record, but for words: vo_free them. VO_ERR_FORMAT when there is none. */
-vo_status vo_segment_load(const vo_record *record, size_t *at, vocis_segment *segment,
-                          vo_error *err);
-
 #endif

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "pipeline/segment.h"
 #include "text/text.h"
 
 #include <math.h>

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "pipeline/journal.h"
+#include "pipeline/segment.h"
 
 #include <math.h>
 #include <setjmp.h>
