@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Any bytes as a journal: as the records of a file, and, because no mutation gets past a checksum,
- * as the content of one record. A segment that is read is written back as the same bytes.
+ * as the content of one record, and as changes of a record that holds everything. A segment that is
+ * read is written back as the same bytes.
  */
 #include "pipeline/segment.h"
 
@@ -49,6 +50,33 @@ static void fuzz_segments(const vo_record *record) {
     require(!s.words);
 }
 
+/* Two segments with words. */
+static vo_buf make_record(void) {
+    static const vocis_word words[] = {{" One", 0.5, 1, 0.25f, 1}, {" word.", 1, 2, 0.5f, -1}};
+    static const int32_t tokens[] = {5, 6, 7};
+    static const float logprobs[] = {-1, -2, 0};
+    const vocis_segment s = {.text = " One word.",
+                             .tokens = tokens,
+                             .token_logprobs = logprobs,
+                             .n_tokens = 3,
+                             .words = words,
+                             .n_words = 2};
+    vo_buf buf = {0};
+    for (int i = 0; i < 2; i++) vo_segment_save(&buf, &s);
+    require(!buf.failed);
+    return buf;
+}
+
+/* Three bytes are one change: where, and what is there. The last byte may cut the end off. */
+static void fuzz_changes(const uint8_t *data, size_t size) {
+    vo_buf buf = make_record();
+    for (size_t i = 0; i + 2 < size; i += 3)
+        buf.data[(data[i] | (size_t)data[i + 1] << 8) % buf.size] = (char)data[i + 2];
+    size_t cut = size % 3 == 1 ? data[size - 1] : 0;
+    fuzz_segments(&(vo_record){0, (const unsigned char *)buf.data, buf.size - cut});
+    vo_buf_free(&buf);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     vo_record record;
     size_t at = 0;
@@ -61,6 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     record = (vo_record){0, aligned, size};
     fuzz_segments(&record);
+    fuzz_changes(data, size);
     vo_free(aligned);
     return 0;
 }
