@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -271,6 +272,14 @@ bool output_flush(void) {
     return !state.output_failed && output_check(fflush(stdout) == 0);
 }
 
+bool output_sync(void) {
+    if (!output_flush()) return false;
+    /* pipes, terminals and what was never open cannot be flushed any further */
+    bool good = fsync(STDOUT_FILENO) == 0 || errno == EINVAL || errno == ENOTSUP ||
+                errno == EROFS || errno == EBADF;
+    return output_check(good);
+}
+
 bool output_failed(void) {
     return state.output_failed;
 }
@@ -300,21 +309,58 @@ static bool write_all(int fd, const char *data, size_t size) {
     return true;
 }
 
+/* The temporary of a document has the same name every time, so that the next run uses up what a
+ * killed one has left. Who holds its lock may write it; -1 and errno. */
+static int open_temporary(const char *path) {
+    struct stat mine, named;
+    for (;;) {
+        int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666), locked;
+        if (fd < 0) return -1;
+        do locked = flock(fd, LOCK_EX);
+        while (locked != 0 && errno == EINTR);
+        if (locked == 0 && fstat(fd, &mine) == 0) {
+            /* who held it before has given it the document's name */
+            bool same = stat(path, &named) == 0 && named.st_dev == mine.st_dev &&
+                        named.st_ino == mine.st_ino;
+            if (same && ftruncate(fd, 0) == 0) return fd;
+            if (!same) {
+                close(fd);
+                continue;
+            }
+        }
+        int saved = errno;
+        close(fd);
+        errno = saved;
+        return -1;
+    }
+}
+
+/* Makes a new name survive a power cut; not every file system can. */
+static void sync_folder_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? format_text("%.*s", (int)(slash - path) + 1, path) : format_text(".");
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)fsync(fd);
+        close(fd);
+    }
+    free(folder);
+}
+
 bool file_write_atomic(const char *name, const char *path, const char *data, size_t size) {
-    char *temporary = format_text("%s.XXXXXX", path);
-    int fd = mkstemp(temporary);
+    char *temporary = format_text("%s.vocis-tmp", path);
+    int fd = open_temporary(temporary);
     bool good = fd >= 0;
     if (good) {
-        mode_t mask = umask(0); /* mkstemp makes files that only the owner can read */
-        umask(mask);
-        good = write_all(fd, data, size) && fchmod(fd, 0666 & ~mask) == 0 && fsync(fd) == 0;
+        good = write_all(fd, data, size) && fsync(fd) == 0 && rename(temporary, path) == 0;
         int saved = errno;
-        if (close(fd) != 0 && good) good = false, saved = errno;
-        if (good && rename(temporary, path) != 0) good = false, saved = errno;
         if (!good) unlink(temporary);
+        if (close(fd) != 0 && good) good = false, saved = errno;
         errno = saved;
     }
-    if (!good) {
+    if (good) {
+        sync_folder_of(path);
+    } else {
         char *message = format_text("cannot write %s: %s", path, strerror(errno));
         report_error(name, VOCIS_ERR_IO, message);
         free(message);

@@ -39,11 +39,14 @@ bool output_write(const char *data, size_t size);
 bool output_puts(const char *text);
 bool output_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool output_flush(void);
+/* Flushes to the disk, when it is a file. */
+bool output_sync(void);
 bool output_failed(void);
 /* Flushes and closes; the exit status is `status`, or a failure. */
 int output_finish(int status);
 
-/* Files: a temporary name beside `path`, then a rename. False: reported under `name`. */
+/* Files: a temporary name beside `path`, on the disk before the rename, and the new name after it.
+ * False: reported under `name`. */
 bool file_write_atomic(const char *name, const char *path, const char *data, size_t size);
 bool make_folders(const char *path);
 /* The whole of a file or, for "-", of standard input: NUL-terminated, free(). NULL: reported. */

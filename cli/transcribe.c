@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_FORMATS = 8, MAX_CLIPS = 4096 };
 /* Those that "all" means, which is what the whisper command has and its like; rttm is for few. */
@@ -23,9 +24,9 @@ typedef struct settings {
     vocis_transcribe_params params;
     vocis_audio_params audio;
     vocis_write_params write;
-    const char *task, *clips, *device, *formats, *output_dir;
     float require_coverage;
-    bool translate, no_fallback, verbose, json_errors, fp16;
+    bool translate, no_fallback, verbose, json_errors, fp16, resume;
+    const char *task, *clips, *device, *formats, *output_dir;
 } settings;
 
 #define AT(member) .at = offsetof(settings, member)
@@ -40,6 +41,10 @@ static const option options[] = {
     {OPTION_TEXT, "format", 0, "FORMAT", NULL, AT(formats)},
     {OPTION_TEXT, "output-dir", 'o', "DIR",
      "write DIR/STEM.FORMAT for every input; made when missing", AT(output_dir)},
+    {OPTION_FLAG, "resume", 0, NULL,
+     "keep what is done in DIR/STEM.vocis-journal, without --output-dir in the current folder, "
+     "until all inputs are done; the same command goes on from there after it was killed",
+     AT(resume)},
     {OPTION_BOOL, "verbose", 'v', NULL, "show the times of segments while they are found",
      AT(verbose)},
     QUIET_OPTION(settings),
@@ -162,6 +167,9 @@ static const char notes[] =
     "\"stdin\" for -. When two inputs have one stem, the later ones become STEM-2,\n"
     "STEM-3, ... in the order of the command line.\n"
     "\n"
+    "With --resume the inputs, the model and the options that decide on the text must\n"
+    "be the same as before; if not, the work begins anew with a warning.\n"
+    "\n"
     "Exit status: 0 all done, 1 some inputs failed (each is named), 2 usage,\n"
     "3 some inputs have less text than --require-coverage asks for (each is named),\n"
     "130 interrupted; what was done until then is written.\n"
@@ -170,6 +178,7 @@ static const char notes[] =
     "  vocis transcribe talk.mp3\n"
     "  vocis transcribe -m small -l de -f srt,json -o out *.wav\n"
     "  vocis transcribe -f srt --subtitle-style broadcast film.mkv\n"
+    "  vocis transcribe --resume -o out lectures/*.mp3\n"
     "  ffmpeg -i film.mkv -f wav - | vocis transcribe -f vtt -\n"
     "  arecord -t raw -f S16_LE -r 16000 -d 10 | vocis transcribe --raw-rate 16000 -\n";
 
@@ -197,7 +206,7 @@ typedef struct job {
     speech speech;
     const char **inputs;
     int n_inputs;
-    char **stems; /* of documents, when they go to a folder */
+    char **stems; /* of documents and journals, when there are any */
     char formats[MAX_FORMATS][8];
     int n_formats;
     double clips[MAX_CLIPS];
@@ -419,6 +428,26 @@ static void note_coverage(job *j, const vocis_result *result) {
     j->uncovered++;
 }
 
+static char *journal_path(const job *j, int index) {
+    const char *folder = j->set.output_dir ? j->set.output_dir : ".";
+    return format_text("%s/%s.vocis-journal", folder, j->stems[index]);
+}
+
+/* All is done and on the disk. Before that, the journals of inputs that are done save the next run
+ * their work. */
+static bool remove_journals(const job *j) {
+    bool good = output_sync();
+    for (int i = 0; good && i < j->n_inputs; i++) {
+        char *path = journal_path(j, i);
+        if (unlink(path) != 0 && errno != ENOENT) {
+            report_error(path, VOCIS_ERR_IO, strerror(errno));
+            good = false;
+        }
+        free(path);
+    }
+    return good;
+}
+
 static void transcribe(job *j, int index) {
     vocis_error err = {0};
     vocis_audio audio = {0};
@@ -427,9 +456,13 @@ static void transcribe(job *j, int index) {
     vocis_status status = speech_load(j->inputs[index], j->set.audio, &audio, &err);
     if (status == VOCIS_OK && audio.warning[0] && !interrupted())
         report_warning(j->input, audio.warning);
+    vocis_transcribe_params params = j->set.params;
+    char *journal = j->set.resume ? journal_path(j, index) : NULL;
+    params.journal = journal;
     if (status == VOCIS_OK)
-        status = vocis_transcribe_audio(j->speech.session, &audio, j->set.params, &result, &err);
+        status = vocis_transcribe_audio(j->speech.session, &audio, params, &result, &err);
     vocis_audio_free(&audio);
+    free(journal);
     progress_clear();
     bool good = status == VOCIS_OK;
     if (result && !output_failed()) good = write_documents(j, index, result) && good;
@@ -460,7 +493,7 @@ static int run(const verb *v, int argc, char **argv) {
             speech_open(v, &s->speech, speech_session_params(&s->speech, &s->params), &j->speech);
     if (status < 0 && s->output_dir && !make_folders(s->output_dir)) status = EXIT_FAILED;
     if (status < 0) {
-        if (s->output_dir) j->stems = names_of_documents(j->inputs, j->n_inputs);
+        if (s->output_dir || s->resume) j->stems = names_of_documents(j->inputs, j->n_inputs);
         s->params.on_segment = on_segment;
         s->params.on_progress = on_progress;
         s->params.on_abort = on_abort;
@@ -476,6 +509,10 @@ static int run(const verb *v, int argc, char **argv) {
                  : j->uncovered ? EXIT_UNCOVERED
                                 : EXIT_DONE;
         if (interrupted()) report_note("interrupted; what was done until here is written");
+        if (s->resume && (status == EXIT_DONE || status == EXIT_UNCOVERED) && !remove_journals(j))
+            status = EXIT_FAILED;
+        if (s->resume && status != EXIT_DONE && status != EXIT_UNCOVERED)
+            report_note("the same command goes on from here");
     }
     speech_close(&j->speech);
     for (int i = 0; j->stems && i < j->n_inputs; i++) free(j->stems[i]);

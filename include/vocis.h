@@ -293,6 +293,12 @@ typedef struct vocis_transcribe_params {
     vocis_chunking chunking; /* VOCIS_CHUNK_SEQUENTIAL; SPEECH goes with no clip timestamps */
     int max_tokens;          /* most tokens per window; 0: half the text context (224) */
     uint64_t seed;           /* for sampling: 0 */
+    /* A file that keeps what is done, window by window. Called again with the same input, model and
+     * settings, after the process died or the call failed at any moment, it goes on from there and
+     * gives the same result; on_segment is called for what was found before, too. Threads and
+     * windows side by side may be others. The caller removes it when the result is safe. One call
+     * at a time may have it. NULL: none */
+    const char *journal;
     vocis_segment_fn on_segment;
     vocis_progress_fn on_progress;
     vocis_abort_fn on_abort;

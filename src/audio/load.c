@@ -123,8 +123,12 @@ vo_status vo_audio_load_source(const vo_source *source, const vo_audio_params *p
     vo_mixer mixer;
     stream.max_bytes = params->max_bytes ? params->max_bytes : (size_t)2 << 30;
     vo_mixer_init(&mixer, name, params, audio);
-    status = decode_stream(&stream, params, &mixer, err);
-    if (!status && stream.failed) vo_audio_warn(audio, "reading it failed before its end");
+    vo_error why = {0};
+    status = decode_stream(&stream, params, &mixer, &why);
+    if (stream.failed) /* not damage: what is missing may be read another time */
+        status = vo_fail(err, VO_ERR_IO, "%s: reading it failed", name);
+    else if (status)
+        vo_fail(err, status, "%s", why.message);
     vo_buf_free(&stream.head);
     return finish(status, &mixer, audio, err);
 }
@@ -139,20 +143,18 @@ static vo_status load_regular(FILE *file, const char *path, int64_t size,
     vo_input input = {.file = file, .size = size, .name = path, .path = path};
     vo_mixer mixer;
     vo_status status;
+    vo_error why = {0};
     vo_mixer_init(&mixer, path, params, audio);
     if (params->raw_rate > 0) {
         vo_stream stream = {.input = &input, .name = path, .size = size};
-        status = vo_raw_decode(&stream, params, &mixer, err);
+        status = vo_raw_decode(&stream, params, &mixer, &why);
     } else {
-        status = decode_input(&input, params, &mixer, err);
+        status = decode_input(&input, params, &mixer, &why);
     }
-    if (ferror(file)) {
-        if (status || mixer.seconds <= 0) {
-            if (!status) status = vo_fail(err, VO_ERR_IO, "%s: reading it failed", path);
-        } else {
-            vo_audio_warn(audio, "the system refused to read all of it");
-        }
-    }
+    if (ferror(file))
+        status = vo_fail(err, VO_ERR_IO, "%s: reading it failed", path);
+    else if (status)
+        vo_fail(err, status, "%s", why.message);
     return finish(status, &mixer, audio, err);
 }
 

@@ -24,10 +24,10 @@
 /* remove_tree holds one open folder per level. */
 enum { MAX_TREE_DEPTH = 64, READ_CHUNK = 1 << 16 };
 
-static int open_retry(const char *path, int flags, mode_t mode) {
+int vo_open(const char *path, int flags, unsigned mode) {
     int fd;
     do {
-        fd = open(path, flags | O_CLOEXEC, mode);
+        fd = open(path, flags | O_CLOEXEC, (mode_t)mode);
     } while (fd < 0 && errno == EINTR);
     return fd;
 }
@@ -43,7 +43,7 @@ static ssize_t read_retry(int fd, void *data, size_t size) {
 vo_status vo_map_open(const char *path, vo_map *map, vo_error *err) {
     *map = (vo_map){0};
     vo_status status = VO_OK;
-    int fd = open_retry(path, O_RDONLY | O_NONBLOCK, 0); /* a pipe must not block us here */
+    int fd = vo_open(path, O_RDONLY | O_NONBLOCK, 0); /* a pipe must not block us here */
     if (fd < 0) return vo_fail_system(err, errno, "cannot open", path);
     struct stat st;
     if (fstat(fd, &st) != 0) {
@@ -89,7 +89,7 @@ vo_status vo_file_read(const char *path, size_t limit, char **data, size_t *size
     vo_status status = VO_OK;
     *data = NULL;
     *size = 0;
-    int fd = open_retry(path, O_RDONLY, 0);
+    int fd = vo_open(path, O_RDONLY, 0);
     if (fd < 0) return vo_fail_system(err, errno, "cannot open", path);
     struct stat st;
     size_t chunk = READ_CHUNK;
@@ -128,13 +128,11 @@ done:
     return status;
 }
 
-/* Makes the new name itself survive a power cut; not every file system can, and none of
- * them makes the content wrong. */
-static void sync_folder_of(const char *path) {
+void vo_sync_folder_of(const char *path) {
     size_t n = (size_t)(vo_path_base(path) - path);
     char *dir = n == 0 ? vo_strdup(".") : vo_strndup(path, n);
     if (dir == NULL) return;
-    int fd = open_retry(dir, O_RDONLY | O_DIRECTORY, 0);
+    int fd = vo_open(dir, O_RDONLY | O_DIRECTORY, 0);
     if (fd >= 0) {
         (void)fsync(fd);
         close(fd);
@@ -164,7 +162,7 @@ vo_status vo_output_create(const char *path, vo_output **output, vo_error *err) 
         status = vo_fail(err, VO_ERR_MEMORY, "out of memory while writing %s", path);
         goto fail;
     }
-    o->fd = open_retry(temp, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    o->fd = vo_open(temp, O_WRONLY | O_CREAT | O_EXCL, 0666);
     if (o->fd < 0) {
         status = vo_fail_system(err, errno, "cannot create", temp);
         goto fail;
@@ -210,7 +208,7 @@ vo_status vo_output_commit(vo_output *o, vo_error *err) {
     if (good) {
         vo_free(o->temp);
         o->temp = NULL;
-        sync_folder_of(o->path);
+        vo_sync_folder_of(o->path);
     } else {
         status = vo_fail_system(err, code, "cannot write", o->path);
     }
@@ -409,7 +407,7 @@ struct vo_lock {
 vo_status vo_lock_acquire(const char *path, vo_lock **lock, vo_error *err) {
     *lock = vo_alloc(sizeof **lock);
     if (*lock == NULL) return vo_fail(err, VO_ERR_MEMORY, "out of memory while locking %s", path);
-    int fd = (*lock)->fd = open_retry(path, O_RDWR | O_CREAT, 0666), result = fd < 0 ? -1 : 0;
+    int fd = (*lock)->fd = vo_open(path, O_RDWR | O_CREAT, 0666), result = fd < 0 ? -1 : 0;
     if (fd >= 0) {
         do {
             result = flock(fd, LOCK_EX); /* of this open file: threads exclude each other, too */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * SHA-256 by libcrypto. A failure inside it leaves an empty digest, which equals no digest.
+ * SHA-256 by libcrypto. A failure inside it leaves an empty digest, which equals no digest. CRC-32C
+ * bit by bit: records are small.
  */
 #include "base/hash.h"
 #include "base/memory.h"
@@ -84,4 +85,14 @@ done:
     vo_free(piece);
     vo_sha256_destroy(hash);
     return status;
+}
+
+uint32_t vo_crc32c(uint32_t crc, const void *data, size_t size) {
+    const unsigned char *p = data;
+    crc = ~crc;
+    for (size_t i = 0; i < size; i++) {
+        crc ^= p[i];
+        for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+    }
+    return ~crc;
 }

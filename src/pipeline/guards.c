@@ -84,7 +84,7 @@ static vo_status shorten_loop(vocis_result *r, int at, const vo_tokenizer *token
             const int last = loop.from + loop.period, keep = index[last - 1] + 1;
             const double end = s->start + (s->end - s->start) * last / n;
             char *kept = vo_tokenizer_decode(tokenizer, s->tokens, keep);
-            status = kept ? vo_result_shorten(r, at, keep, kept, end, "loop", err)
+            status = kept ? vo_result_shorten(r, at, keep, kept, end, VO_REMOVED_LOOP, err)
                           : vo_fail(err, VO_ERR_MEMORY, "no memory for text");
             vo_free(kept);
         }
@@ -113,12 +113,12 @@ vo_status vo_guard_segments(vocis_result *r, const vo_voice *voice, const vo_tok
         const int same = count_same(r, i);
         if (same >= too_often(r->segments[i].n_tokens))
             for (int k = 1; status == VO_OK && k < same; k++)
-                status = vo_result_remove(r, i + 1, "loop", err);
+                status = vo_result_remove(r, i + 1, VO_REMOVED_LOOP, err);
         if (status == VO_OK) status = shorten_loop(r, i, tokenizer, err);
     }
     for (int i = r->n_segments - 1; status == VO_OK && i >= 0; i--)
         if (vo_guard_is_unspoken(&r->segments[i], voice))
-            status = vo_result_remove(r, i, "nobody speaks", err);
+            status = vo_result_remove(r, i, VO_REMOVED_UNSPOKEN, err);
     return status;
 }
 

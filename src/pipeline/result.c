@@ -73,6 +73,19 @@ vo_status vo_result_add(vocis_result *r, const vocis_segment *segment, vo_error 
     return VO_OK;
 }
 
+static const char *const reasons[] = {"loop", "nobody speaks", "misplaced"};
+
+const char *vo_removal_reason(int index) {
+    const int n = sizeof reasons / sizeof *reasons;
+    return reasons[index >= 0 && index < n ? index : 0];
+}
+
+int vo_removal_find(const char *reason) {
+    int i = sizeof reasons / sizeof *reasons - 1;
+    while (i > 0 && strcmp(reason, reasons[i]) != 0) i--;
+    return i;
+}
+
 /* Takes the text over, also on failure. */
 static vo_status note_removed(vocis_result *r, vocis_removed removed, vo_error *err) {
     vocis_removed *grown = removed.text && r->n_removed < INT_MAX / 2
@@ -85,6 +98,11 @@ static vo_status note_removed(vocis_result *r, vocis_removed removed, vo_error *
     r->removed = grown;
     r->removed[r->n_removed++] = removed;
     return VO_OK;
+}
+
+vo_status vo_result_note_removed(vocis_result *r, double start, double end, const char *text,
+                                 const char *reason, vo_error *err) {
+    return note_removed(r, (vocis_removed){start, end, vo_strdup(text), reason}, err);
 }
 
 vo_status vo_result_move(vocis_result *r, vocis_result *from, vo_error *err) {
@@ -124,23 +142,23 @@ void vo_result_drop(vocis_result *r, int index) {
     }
 }
 
-vo_status vo_result_remove(vocis_result *r, int index, const char *reason, vo_error *err) {
+vo_status vo_result_remove(vocis_result *r, int index, vo_removal why, vo_error *err) {
     vocis_segment *s = &r->segments[index];
-    const vocis_removed removed = {s->start, s->end, s->text, reason};
+    const vocis_removed removed = {s->start, s->end, s->text, reasons[why]};
     s->text = NULL;
     vo_result_drop(r, index);
     return note_removed(r, removed, err);
 }
 
 vo_status vo_result_shorten(vocis_result *r, int index, int n_tokens, const char *text, double end,
-                            const char *reason, vo_error *err) {
+                            vo_removal why, vo_error *err) {
     vocis_segment *s = &r->segments[index];
     const char *before = s->text;
     const size_t kept = strlen(text), all = strlen(before);
     char *copied = vo_strdup(text);
     if (!copied) return vo_fail(err, VO_ERR_MEMORY, "no memory for a segment");
     const vocis_removed removed = {end, s->end, vo_strdup(before + (kept < all ? kept : 0)),
-                                   reason};
+                                   reasons[why]};
     s->text = copied;
     s->n_tokens = n_tokens;
     s->end = end;

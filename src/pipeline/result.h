@@ -37,13 +37,19 @@ vo_status vo_result_add(vocis_result *result, const vocis_segment *segment, vo_e
 vo_status vo_result_move(vocis_result *result, vocis_result *from, vo_error *err);
 /* Segments from index `from` on in the order of their times. */
 void vo_result_sort(vocis_result *result, int from);
-/* Takes a segment back; remove also notes why. reason: static. */
+/* Why text is taken back: static names, and their index. Those out of range count as the first. */
+typedef enum vo_removal { VO_REMOVED_LOOP, VO_REMOVED_UNSPOKEN, VO_REMOVED_MISPLACED } vo_removal;
+const char *vo_removal_reason(int index);
+int vo_removal_find(const char *reason);
+vo_status vo_result_note_removed(vocis_result *result, double start, double end, const char *text,
+                                 const char *reason, vo_error *err);
+/* Takes a segment back; remove also notes why. */
 void vo_result_drop(vocis_result *result, int index);
-vo_status vo_result_remove(vocis_result *result, int index, const char *reason, vo_error *err);
+vo_status vo_result_remove(vocis_result *result, int index, vo_removal why, vo_error *err);
 /* Keeps the first n_tokens of a segment, which read as text (copied) and end then, and notes why.
  */
 vo_status vo_result_shorten(vocis_result *result, int index, int n_tokens, const char *text,
-                            double end, const char *reason, vo_error *err);
+                            double end, vo_removal why, vo_error *err);
 vo_status vo_result_finish(vocis_result *result, vo_error *err);
 void vo_result_destroy(vocis_result *result);
 

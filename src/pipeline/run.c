@@ -132,6 +132,9 @@ static vo_status start_track(crew *c, vo_lane *lane, vo_error *err) {
                 p->track->last = chunk->end;
                 p->track->last_speech = (double)chunk->start * VO_SECONDS_PER_FRAME;
             }
+            if (run->plan->journal) status = vo_track_restore(p->track, err);
+        }
+        if (status == VO_OK) {
             p->seek = p->track->seek;
             if (lane->worker == run->plan->session->workers)
                 p->track->on_added = report, p->track->added_user = c;
@@ -245,6 +248,13 @@ static void end(crew *c) {
         report(c);
     }
     for (int i = 0; i < c->run->n_tracks; i++) {
+        if (c->places[i].track) {
+            const vocis_timings *t = &c->places[i].track->counts;
+            sum->windows += t->windows;
+            sum->fallbacks += t->fallbacks;
+            sum->steps += t->steps;
+            sum->tokens += t->tokens;
+        }
         vo_track_destroy(c->places[i].track);
         vo_result_destroy(c->places[i].found);
     }
@@ -253,10 +263,6 @@ static void end(crew *c) {
         sum->mel += t->mel;
         sum->encode += t->encode;
         sum->decode += t->decode;
-        sum->windows += t->windows;
-        sum->fallbacks += t->fallbacks;
-        sum->steps += t->steps;
-        sum->tokens += t->tokens;
     }
 }
 

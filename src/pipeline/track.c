@@ -19,6 +19,7 @@
 #include "base/memory.h"
 #include "pipeline/coverage.h"
 #include "pipeline/guards.h"
+#include "pipeline/segment.h"
 #include "pipeline/words.h"
 #include "text/text.h"
 
@@ -76,7 +77,121 @@ void vo_track_destroy(vo_track *t) {
     vo_free(t);
 }
 
-/* ---- SEEK and ENCODE ---------------------------------------------------------------------- */
+/* ---- what outlives the process ------------------------------------------------------------ */
+
+/* All that a track must know between two windows. Behind it stand the tokens that the window adds
+ * to those that lead the next ones, its segments, and what was taken back, as segments too. */
+typedef struct stored_window {
+    int64_t seek;
+    double covered, last_speech;
+    int32_t index, clip, prompt_reset_since;
+    int32_t n_tokens, n_segments, n_removed;
+    int32_t windows, fallbacks, steps, decoded;
+} stored_window;
+
+_Static_assert(sizeof(stored_window) == 64, "no padding");
+
+/* After a window, before its segments leave. */
+static vo_status record_window(vo_track *t, vo_error *err) {
+    const vocis_result *r = t->pending;
+    const stored_window stored = {.seek = t->seek,
+                                  .covered = t->covered,
+                                  .last_speech = t->last_speech,
+                                  .index = t->index,
+                                  .clip = t->clip,
+                                  .prompt_reset_since = t->prompt_reset_since,
+                                  .n_tokens = t->all.n - t->n_recorded,
+                                  .n_segments = r->n_segments,
+                                  .n_removed = r->n_removed,
+                                  .windows = t->counts.windows,
+                                  .fallbacks = t->counts.fallbacks,
+                                  .steps = t->counts.steps,
+                                  .decoded = t->counts.tokens};
+    vo_buf out = {0};
+    vo_buf_append(&out, &stored, sizeof stored);
+    vo_segment_save_tokens(&out, t->all.ids + t->n_recorded, stored.n_tokens);
+    for (int i = 0; i < r->n_segments; i++) vo_segment_save(&out, &r->segments[i]);
+    for (int i = 0; i < r->n_removed; i++) {
+        const vocis_removed *m = &r->removed[i];
+        vo_segment_save(&out, &(vocis_segment){.start = m->start,
+                                               .end = m->end,
+                                               .text = m->text,
+                                               .seek = vo_removal_find(m->reason)});
+    }
+    t->n_recorded = t->all.n;
+    const vo_status status = vo_journal_put_window(t->plan->journal, &out, err);
+    vo_buf_free(&out);
+    return status;
+}
+
+static bool is_possible(const vo_track *t, const stored_window *w) {
+    return w->seek >= 0 && w->seek <= t->plan->content_frames + t->plan->window_frames &&
+           w->clip >= 0 && w->clip < t->n_clips && w->prompt_reset_since >= 0 &&
+           w->prompt_reset_since <= t->all.n && w->windows >= 0 && w->fallbacks >= 0 &&
+           w->steps >= 0 && w->decoded >= 0 && w->covered >= 0 && isfinite(w->covered) &&
+           isfinite(w->last_speech);
+}
+
+static bool are_tokens(const vo_track *t, const int32_t *tokens, int n) {
+    for (int i = 0; i < n; i++)
+        if (tokens[i] < 0 || tokens[i] >= t->plan->ids->n_vocab) return false;
+    return true;
+}
+
+static vo_status restore_segment(vo_track *t, const vo_record *record, size_t *at, bool removed,
+                                 vo_error *err) {
+    vocis_segment s;
+    vo_status status = vo_segment_load(record, at, &s, err);
+    if (status == VO_OK && !are_tokens(t, s.tokens, s.n_tokens))
+        status = vo_fail(err, VO_ERR_FORMAT, "the journal holds an impossible token");
+    if (status == VO_OK && removed)
+        status = vo_result_note_removed(t->result, s.start, s.end, s.text,
+                                        vo_removal_reason((int)s.seek), err);
+    else if (status == VO_OK)
+        status = vo_result_add(t->result, &s, err);
+    vo_free((void *)s.words);
+    return status;
+}
+
+static vo_status restore_window(vo_track *t, const vo_record *record, const stored_window *w,
+                                vo_error *err) {
+    size_t at = sizeof *w;
+    const int32_t *tokens = vo_segment_load_tokens(record, &at, w->n_tokens);
+    vo_status status = tokens && are_tokens(t, tokens, w->n_tokens)
+                           ? vo_tokens_append(&t->all, tokens, w->n_tokens, err)
+                           : vo_fail(err, VO_ERR_FORMAT, "the journal holds impossible tokens");
+    for (int i = 0; status == VO_OK && i < w->n_segments; i++)
+        status = restore_segment(t, record, &at, false, err);
+    for (int i = 0; status == VO_OK && i < w->n_removed; i++)
+        status = restore_segment(t, record, &at, true, err);
+    if (status == VO_OK && !is_possible(t, w))
+        status = vo_fail(err, VO_ERR_FORMAT, "the journal holds an impossible window");
+    return status;
+}
+
+vo_status vo_track_restore(vo_track *t, vo_error *err) {
+    vo_record record;
+    vo_status status = VO_OK;
+    size_t next = 0;
+    t->n_recorded = t->all.n;
+    while (status == VO_OK && vo_journal_next_window(t->plan->journal, &next, &record)) {
+        stored_window w;
+        if (record.size < sizeof w)
+            return vo_fail(err, VO_ERR_FORMAT, "the journal holds an impossible window");
+        memcpy(&w, record.data, sizeof w);
+        if (w.index != t->index) continue;
+        status = restore_window(t, &record, &w, err);
+        t->seek = w.seek;
+        t->clip = w.clip;
+        t->covered = w.covered;
+        t->last_speech = w.last_speech;
+        t->prompt_reset_since = w.prompt_reset_since;
+        t->n_recorded = t->all.n;
+        t->counts = (vocis_timings){
+            .windows = w.windows, .fallbacks = w.fallbacks, .steps = w.steps, .tokens = w.decoded};
+    }
+    return status;
+}
 
 /* A window in which nothing can be heard needs no model. */
 static bool is_silent_window(const vo_track *t) {
@@ -133,7 +248,7 @@ static vo_status encode_window(vo_track *t, vo_error *err) {
     const bool ready =
         w->first_encoded && t->lane->window == 0 && t->seek == 0 && t->size == plan->window_frames;
     if (t->lane->window == 0) w->first_encoded = false;
-    w->timings.windows++;
+    t->counts.windows++;
     vo_status status = ready ? VO_OK : vo_encode_frames(plan, t->lane, t->seek, t->size, err);
     if (status == VO_OK)
         status = vo_build_prompt(plan->session, plan->params, &t->all, plan->initial.n,
@@ -188,7 +303,7 @@ static vo_status begin_attempt(vo_track *t, int attempt, vo_error *err) {
     vo_lm *lm = &t->lane->lm;
     int n_fed = t->sot_index + 1;
     t->attempt = attempt;
-    if (attempt > 0) t->lane->worker->timings.fallbacks++;
+    if (attempt > 0) t->counts.fallbacks++;
     if (n_fed == t->prompt.n) n_fed--;
     vo_status status = lm->rewind(lm->self, 0, n_fed, err);
     const vo_decode_params d = decode_params(t);
@@ -209,8 +324,8 @@ static bool needs_fallback(const vo_track *t) {
 /* The decoder is done: keep what it found, or try the next temperature. */
 static vo_status end_attempt(vo_track *t, vo_error *err) {
     t->decoded = vo_decode_finish(t->lane->decoder);
-    t->lane->worker->timings.steps += t->decoded.steps;
-    t->lane->worker->timings.tokens += t->decoded.n_tokens;
+    t->counts.steps += t->decoded.steps;
+    t->counts.tokens += t->decoded.n_tokens;
     char *text = vo_tokenizer_decode(t->plan->session->model->tokenizer, t->decoded.tokens,
                                      t->decoded.n_tokens);
     if (!text) return vo_fail(err, VO_ERR_MEMORY, "no memory for text");
@@ -363,10 +478,15 @@ static vo_status split_window(vo_track *t, vo_error *err) {
 
 /* ---- COVER -------------------------------------------------------------------------------- */
 
-vo_status vo_track_keep(vo_track *t, vo_error *err) {
+/* What the window has found is in order now. */
+static void settle(vo_track *t) {
     vo_result_sort(t->pending, 0);
     for (int i = 0; i < t->pending->n_segments; i++)
         t->covered = fmax(t->covered, t->pending->segments[i].end);
+}
+
+vo_status vo_track_keep(vo_track *t, vo_error *err) {
+    settle(t);
     vo_mutex_lock(t->result_mutex);
     const bool any = t->pending->n_segments > 0;
     const vo_status status = vo_result_move(t->result, t->pending, err);
@@ -451,7 +571,7 @@ static vo_status drop_misplaced(vo_track *t, vo_error *err) {
         const double spoken = vo_voice_seconds(t->plan->voice, s->start, s->end);
         if (!s->recovered && spoken < 0.5 * (s->end - s->start) &&
             vo_guard_is_said(s, r->segments, r->n_segments))
-            status = vo_result_remove(r, i, "misplaced", err);
+            status = vo_result_remove(r, i, VO_REMOVED_MISPLACED, err);
     }
     return status;
 }
@@ -482,6 +602,8 @@ static vo_status cover_window(vo_track *t, vo_error *err) {
     t->n_holes = t->hole = 0;
     t->judged = false;
     t->state = VO_TRACK_SEEK;
+    settle(t);
+    if (status == VO_OK && plan->journal) status = record_window(t, err);
     return status == VO_OK ? vo_track_keep(t, err) : status;
 }
 
@@ -491,6 +613,10 @@ static vo_status cover_window(vo_track *t, vo_error *err) {
 static vo_status next_in_hole(vo_track *t, const vo_lm_input **inputs, int *n, vo_error *err) {
     const vo_status status = vo_track_next(t->sub, inputs, n, err);
     if (status == VO_OK && *n == 0) {
+        t->counts.windows += t->sub->counts.windows;
+        t->counts.fallbacks += t->sub->counts.fallbacks;
+        t->counts.steps += t->sub->counts.steps;
+        t->counts.tokens += t->sub->counts.tokens;
         vo_track_destroy(t->sub);
         t->sub = NULL;
     }

@@ -8,6 +8,7 @@
 #define VO_PIPELINE_TRACK_H
 
 #include "pipeline/engine.h"
+#include "pipeline/journal.h"
 #include "pipeline/prompt.h"
 #include "pipeline/result.h"
 #include "pipeline/speech.h"
@@ -41,6 +42,7 @@ typedef struct vo_track_plan {
     const struct vo_track_plan *again;
     int64_t around;
     bool strict;
+    vo_journal *journal; /* NULL: none is kept */
 } vo_track_plan;
 
 typedef enum vo_track_state {
@@ -91,6 +93,9 @@ typedef struct vo_track {
     struct vo_track *sub;    /* decodes a hole, or NULL */
     struct vo_track *parent; /* of such a track, and */
     vocis_span asked;        /* its hole */
+
+    vocis_timings counts; /* of its windows; the seconds in it are not used */
+    int n_recorded;       /* of `all`, those that the journal knows */
 } vo_track;
 
 /* Frames [from, from + count) become the audio of the lane; the rest of its window is 0. */
@@ -103,6 +108,9 @@ vo_status vo_encode_frames(const vo_track_plan *plan, vo_lane *lane, int64_t fro
 vo_status vo_track_create(const vo_track_plan *plan, const int64_t *clips, int n_clips,
                           vo_track **track, vo_error *err);
 void vo_track_destroy(vo_track *track);
+/* Takes over what the journal of the plan has of it: segments go to its result, which nobody else
+ * may use meanwhile. Before it runs. */
+vo_status vo_track_restore(vo_track *track, vo_error *err);
 
 /* Runs until the model has to be asked: *inputs (of the track's lane) are what it must be fed next,
  * *n = 0 when the track is finished. One call at a time in a worker. */

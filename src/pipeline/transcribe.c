@@ -70,10 +70,15 @@ static vo_status choose_language(job *j) {
         if (j->plan.ids->multilingual && index >= j->plan.ids->n_languages)
             return vo_fail(j->err, VO_ERR_ARGUMENT, "this model does not know the language \"%s\"",
                            j->plan.params->language);
+    } else if (j->plan.journal && vo_journal_language(j->plan.journal, j->plan.ids->n_languages,
+                                                      &index, &j->result->language_probability)) {
+        j->result->language_detected = true;
     } else if (j->plan.ids->multilingual && j->plan.content_frames > 0) {
         /* The first 30 s of the padded spectrogram, so that silence is silence, not 0. */
         status = vo_encode_frames(&j->plan, session->lanes, 0, j->plan.window_frames, j->err);
         if (status == VO_OK) status = vo_language_of_window(session, probabilities, &index, j->err);
+        if (status == VO_OK && j->plan.journal)
+            status = vo_journal_put_language(j->plan.journal, index, probabilities[index], j->err);
         j->result->language_probability = probabilities[index];
         j->result->language_detected = true;
         session->workers[0].first_encoded = j->plan.content_frames >= j->plan.window_frames;
@@ -102,6 +107,7 @@ static void plan_second_looks(job *j) {
         *plan = j->plan;
         plan->params = p;
         plan->initial = plan->prefix = (vo_token_list){0};
+        plan->journal = NULL;
         plan->strict = true;
         plan->n_temperatures = 1; /* what needs more is not likely enough */
         plan->around = i == 0 ? 20 : 100;
@@ -109,6 +115,19 @@ static void plan_second_looks(job *j) {
     }
     j->again_params[1].without_timestamps = !j->plan.params->without_timestamps;
     j->plan.again = &j->again[0];
+}
+
+/* From the journal, if it knows. */
+static vo_status find_chunks(job *j) {
+    vo_journal *journal = j->plan.journal;
+    bool found = false;
+    vo_status status =
+        journal ? vo_journal_chunks(journal, &found, &j->chunks, &j->n_tracks, j->err) : VO_OK;
+    if (status != VO_OK || found) return status;
+    status = vo_chunks_find(&j->voice, j->plan.window_frames, &j->chunks, &j->n_tracks, j->err);
+    if (status == VO_OK && journal)
+        status = vo_journal_put_chunks(journal, j->chunks, j->n_tracks, j->err);
+    return status;
 }
 
 static vo_status listen(job *j) {
@@ -119,8 +138,7 @@ static vo_status listen(job *j) {
     if (p->guard || p->recover) j->plan.voice = &j->voice;
     j->plan.guard = p->guard;
     if (p->recover) plan_second_looks(j);
-    if (p->chunking == VOCIS_CHUNK_SPEECH)
-        status = vo_chunks_find(&j->voice, j->plan.window_frames, &j->chunks, &j->n_tracks, j->err);
+    if (p->chunking == VOCIS_CHUNK_SPEECH) status = find_chunks(j);
     if (status == VO_OK && j->n_tracks == 0) {
         j->n_tracks = 1; /* music or a whisper may still hold words */
         if (p->on_warning)
@@ -237,6 +255,9 @@ static vo_status prepare(job *j) {
     if (status == VO_OK && p->prefix)
         status = vo_encode_spaced(tokenizer, p->prefix, &j->plan.prefix, j->err);
     if (status == VO_OK) warn(p);
+    if (status == VO_OK && p->journal)
+        status =
+            vo_journal_open(j->plan.session, j->samples, j->n_samples, p, &j->plan.journal, j->err);
     return status;
 }
 
@@ -283,6 +304,7 @@ static vo_status step(job *j) {
 
 /* Frees all but the result. */
 static void end(job *j) {
+    vo_journal_close(j->plan.journal);
     vo_free(j->chunks);
     vo_free(j->clips);
     vo_voice_free(&j->voice);

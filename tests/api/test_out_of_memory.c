@@ -74,7 +74,7 @@ static void destroy_session(void *made) {
     vocis_session_destroy(made);
 }
 
-static vocis_status make_result(void **made, vocis_error *err) {
+static vocis_status transcribe(const char *journal, void **made, vocis_error *err) {
     vocis_transcribe_params params = vocis_transcribe_default_params();
     params.guard = false; /* it would take back what a random model says of noise */
     params.max_tokens = 6;
@@ -82,13 +82,18 @@ static vocis_status make_result(void **made, vocis_error *err) {
     params.prefix = "And";
     params.temperature_increment = 0;
     params.no_speech_threshold = 1;
+    params.journal = journal;
     return vocis_transcribe(session, inside_samples(), INSIDE_SAMPLES, params,
                             (vocis_result **)made, err);
+}
+static vocis_status make_result(void **made, vocis_error *err) {
+    return transcribe(NULL, made, err);
 }
 /* With times of words, on a session of its own, as the first of them make a plan. */
 static vocis_status make_times(void **made, vocis_error *err) {
     vocis_transcribe_params params = vocis_transcribe_default_params();
     vocis_session *own = inside_session(model, 1);
+    params.guard = false;
     params.max_tokens = 6;
     params.beam_size = params.best_of = 1;
     params.temperature_increment = 0;
@@ -103,6 +108,20 @@ static vocis_status make_times(void **made, vocis_error *err) {
 }
 static void destroy_result(void *made) {
     vocis_result_destroy(made);
+}
+
+static const char *journal_path(void) {
+    static char path[64];
+    snprintf(path, sizeof path, "/tmp/vocis-journal-%ld", (long)getpid());
+    return path;
+}
+static vocis_status make_journal(void **made, vocis_error *err) {
+    unlink(journal_path());
+    return transcribe(journal_path(), made, err);
+}
+/* After make_journal, which leaves a whole one. */
+static vocis_status make_resumed(void **made, vocis_error *err) {
+    return transcribe(journal_path(), made, err);
 }
 
 static vocis_status make_json(void **made, vocis_error *err) {
@@ -207,6 +226,8 @@ static void test_calls(void **state) {
         {"spans", make_spans, vocis_free, NOTHING},
         {"audio", make_audio, vocis_free, NOTHING},
         {"result", make_result, destroy_result, PARTS},
+        {"journal", make_journal, destroy_result, PARTS},
+        {"resumed", make_resumed, destroy_result, PARTS},
         {"words", make_words, vocis_free, TEXT},
         {"rate", make_rate, vocis_free, NOTHING},
         {"json", make_json, vocis_free, TEXT},
@@ -218,6 +239,7 @@ static void test_calls(void **state) {
     assert_int_equal(make_result((void **)&result, NULL), VOCIS_OK);
     assert_true(vocis_result_segment_count(result) > 0);
     for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) try_both(&trials[i]);
+    unlink(journal_path());
     vocis_result_destroy(result);
     vocis_session_destroy(session);
     vocis_model_destroy(model);

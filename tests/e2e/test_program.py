@@ -4,9 +4,11 @@
 Needs Python 3 and nothing else. Models are found through VOCIS_TEST_MODELS, a folder that holds
 base/ and tiny.en/.
 """
+import fcntl
 import json
 import os
 import pty
+import random
 import re
 import select
 import shutil
@@ -478,6 +480,11 @@ class Inputs(WithModel):
         self.assertIn("my fellow americans", without_marks(out))
         self.assertTrue(err.startswith(f"vocis: warning: {self.path('cut.wav')}: "), err)
 
+    def test_reading_fails(self):
+        status, out, err = self.transcribe("/proc/self/mem")  # a file that answers EIO
+        self.assertEqual((status, out), (1, ""))
+        self.assertIn("/proc/self/mem: reading it failed", err)
+
     def test_streams(self):
         with open(CLIP, "rb") as f:
             encoded = f.read()
@@ -607,6 +614,155 @@ class Signals(WithModel):
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(timeout=20), 130)
         process.communicate()
+
+
+class Resuming(WithModel):
+    """--resume: what was done before the process died is not lost and not done again."""
+
+    def setUp(self):
+        super().setUp()
+        with wave.open(CLIP) as w:
+            raw = w.readframes(w.getnframes())
+        with wave.open(self.path("long.wav"), "wb") as w:
+            w.setparams((1, 2, 16000, 0, "NONE", ""))
+            w.writeframes((raw + bytes(32000)) * 12)
+
+    def documents(self, folder):
+        """Names and contents, but for what no two runs have in common."""
+        found = {}
+        for name in sorted(os.listdir(folder)):
+            with open(os.path.join(folder, name), "rb") as f:
+                found[name] = f.read()
+            if name.endswith(".json"):
+                found[name] = json.loads(found[name])
+                del found[name]["peak_memory_bytes"]
+                for seconds in ["total", "mel", "cut", "encode", "decode"]:
+                    del found[name]["timings"][seconds]
+        return found
+
+    def kill_again_and_again(self, kills, seconds, words, cwd=None):
+        """Standard output of the run that is left alone; the journal only grows meanwhile."""
+        chance, journal = random.Random(kills), b""
+        path = os.path.join(cwd or self.path("out"), "long.vocis-journal")
+        for i in range(kills + 1):
+            process = subprocess.Popen([PROGRAM, "transcribe", *self.quick, "--resume", *words],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd)
+            if i < kills:
+                time.sleep(chance.uniform(0, seconds))
+                process.kill()
+            out, err = process.communicate(timeout=300)
+            if process.returncode == 0:  # it was quicker
+                return out.decode()
+            self.assertEqual((process.returncode, err), (-signal.SIGKILL, b""))
+            if os.path.exists(path):
+                with open(path, "rb") as f:
+                    now = f.read()
+                if "vad" not in words:  # where neighbours finish in any order
+                    self.assertEqual(os.path.commonprefix([now, journal]),
+                                     min(now, journal, key=len))
+                journal = now
+        self.fail("the last run did not end")
+
+    def test_killed_at_any_moment(self):
+        for chunking in ["sequential", "vad"]:
+            words = ["--chunking", chunking, "-f", "txt,srt,json", self.path("long.wav")]
+            begin = time.time()
+            self.assertEqual(self.transcribe("-o", self.path("plain"), *words), (0, "", ""))
+            seconds = time.time() - begin
+            self.kill_again_and_again(5, 0.7 * seconds, ["-o", self.path("out"), *words])
+            # the same documents, no journal, nothing half written
+            self.assertEqual(self.documents(self.path("out")), self.documents(self.path("plain")))
+            shutil.rmtree(self.path("out"))
+
+    def test_standard_output(self):
+        begin = time.time()
+        wanted = self.transcribe(self.path("long.wav"))
+        seconds = time.time() - begin
+        os.mkdir(self.path("here"))
+        out = self.kill_again_and_again(3, 0.7 * seconds, [self.path("long.wav")],
+                                        cwd=self.path("here"))
+        self.assertEqual((0, out, ""), wanted)
+        self.assertEqual(os.listdir(self.path("here")), [])
+
+    def test_interrupt(self):
+        process = subprocess.Popen([PROGRAM, "transcribe", *self.quick, "--resume", "-v", "-f",
+                                    "json", "-o", self.path("out"), self.path("long.wav")],
+                                   stderr=subprocess.PIPE)
+        process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+        self.assertEqual(process.returncode, 130)
+        self.assertEqual(sorted(os.listdir(self.path("out"))), ["long.json", "long.vocis-journal"])
+        for folder in ["out", "plain"]:
+            self.assertEqual(self.transcribe("--resume", "-f", "json", "-o", self.path(folder),
+                                             self.path("long.wav")), (0, "", ""))
+        self.assertEqual(self.documents(self.path("out")), self.documents(self.path("plain")))
+
+    def test_inputs_that_are_done_wait_for_the_others(self):
+        shutil.copy(CLIP, self.path("a.wav"))
+        words = ["--resume", "-f", "json", "-o", self.path("out"), self.path("a.wav"),
+                 self.path("b.wav")]
+        status, _, err = self.transcribe(*words)
+        self.assertEqual(status, 1)
+        self.assertIn("b.wav", err)
+        self.assertEqual(sorted(os.listdir(self.path("out"))), ["a.json", "a.vocis-journal"])
+        shutil.copy(CLIP, self.path("b.wav"))
+        self.assertEqual(self.transcribe(*words), (0, "", ""))
+        encode = {}
+        for name in ["a", "b"]:
+            with open(self.path("out", name + ".json")) as f:
+                encode[name] = json.load(f)["timings"]["encode"]
+        self.assertEqual(encode["a"], 0)  # nothing was done again
+        self.assertGreater(encode["b"], 0)
+        self.assertEqual(sorted(os.listdir(self.path("out"))), ["a.json", "b.json"])
+
+    def test_other_settings_begin_anew(self):
+        words = ["--resume", "-o", self.path("out"), CLIP]
+        self.assertEqual(self.transcribe(*words, self.path("none"))[0], 1)
+        status, _, err = self.transcribe(*words, "--suppress-tokens", "")
+        self.assertEqual(status, 0)
+        self.assertRegex(err, r"^vocis: warning: .*jfk.wav: .*jfk.vocis-journal is of another .*\n$")
+        self.assertEqual(self.transcribe("-o", self.path("plain"), "--suppress-tokens", "",
+                                         CLIP)[0], 0)
+        self.assertEqual(self.documents(self.path("out")), self.documents(self.path("plain")))
+
+    def test_journals_that_cannot_be_used(self):
+        words = ["--resume", "-o", self.path("out"), CLIP]
+        path = self.path("out", "jfk.vocis-journal")
+        os.mkdir(self.path("out"))
+        with open(path, "w") as f:
+            f.write("a letter to a friend")
+        status, out, err = self.transcribe(*words)
+        self.assertEqual((status, out), (1, ""))
+        self.assertIn("left as it is", err)
+        with open(path) as f:
+            self.assertEqual(f.read(), "a letter to a friend")
+        os.remove(path)
+        with open(path, "w") as f:
+            fcntl.flock(f, fcntl.LOCK_EX)
+            status, out, err = self.transcribe(*words)
+        self.assertEqual((status, out), (1, ""))
+        self.assertIn("jfk.vocis-journal is in use by another process", err)
+        self.assertEqual(self.transcribe(*words), (0, "", ""))
+
+    def test_full_disk(self):
+        """The journal does not fit, then a document does not, then all does; what was done until
+        a failure is written, as far as it fits."""
+        for blocks, left in [(1, ["jfk.txt"]), (4, ["jfk.txt"]), (99, ["jfk.json", "jfk.txt"])]:
+            limited = ["sh", "-c", f"trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"", "sh"]
+            done = subprocess.run([*limited, PROGRAM, "transcribe", *self.quick, "--resume", "-o",
+                                   self.path("out"), "-f", "txt,json", CLIP],
+                                  capture_output=True, text=True)
+            documents = [n for n in os.listdir(self.path("out")) if n != "jfk.vocis-journal"]
+            self.assertEqual(sorted(documents), left)
+            if len(left) < 2:
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertRegex(done.stderr,
+                                 r"^(vocis: .*jfk.wav: cannot write .*: File too large\n)+$")
+                self.assertIn("journal" if blocks == 1 else "jfk.json", done.stderr)
+            else:
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        self.assertEqual(sorted(os.listdir(self.path("out"))), ["jfk.json", "jfk.txt"])
 
 
 class Converting(WithModel):
