@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "pipeline/ahead.h"
 #include "text/text.h"
 
 #include <math.h>
@@ -71,19 +72,24 @@ static vo_status seek_window(vo_track *t) {
     return VO_OK;
 }
 
-vo_status vo_encode_frames(const vo_track_plan *plan, vo_lane *lane, int64_t from, int64_t count,
-                           vo_error *err) {
+vo_status vo_encode_with(const vo_track_plan *plan, vo_lane *lane, vo_whisper_state *state,
+                         int64_t from, int64_t count, vo_error *err) {
     vo_worker *w = lane->worker;
     int64_t n_mels = w->session->model->whisper->dims.n_mels;
-    float *mel = vo_whisper_mel(w->state);
+    float *mel = vo_whisper_mel(state);
     double begin = vo_clock_seconds();
     vo_status status = vo_spectrogram_read(&plan->mel, from, count, mel, err);
     memset(mel + count * n_mels, 0, (size_t)((plan->window_frames - count) * n_mels) * sizeof *mel);
     double middle = vo_clock_seconds();
-    if (status == VO_OK) status = vo_whisper_encode(w->state, lane->window, err);
+    if (status == VO_OK) status = vo_whisper_encode(state, lane->window, err);
     w->timings.mel += middle - begin;
     w->timings.encode += vo_clock_seconds() - middle;
     return status;
+}
+
+vo_status vo_encode_frames(const vo_track_plan *plan, vo_lane *lane, int64_t from, int64_t count,
+                           vo_error *err) {
+    return vo_encode_with(plan, lane, lane->worker->state, from, count, err);
 }
 
 /* Encodes the window and builds its prompt. What beams and samples of the window before left in
@@ -104,6 +110,7 @@ static vo_status encode_window(vo_track *t, vo_error *err) {
                                  &t->sot_index, err);
     if (status == VO_OK) status = lm->rewind(lm->self, 0, 0, err);
     if (status == VO_OK) status = lm->fork(lm->self, &first_row, 1, err);
+    if (status == VO_OK) status = vo_ahead_listen(plan, t->lane, t->seek, t->size, err);
     t->start = (vo_lm_input){.row = 0, .n_tokens = t->sot_index + 1, .tokens = t->prompt.ids};
     t->state = VO_TRACK_START;
     return status;
@@ -142,6 +149,7 @@ static vo_decode_params decode_params(vo_track *t) {
         p->seed + (uint64_t)t->seek * 1000003u + (uint64_t)(fmin(temperature, 1e9) * 100 + 0.5);
     d.filters = t->filters;
     d.n_filters = n;
+    d.speculator = vo_ahead_speculator(t->lane);
     return d;
 }
 
@@ -174,6 +182,9 @@ static vo_status end_attempt(vo_track *t, vo_error *err) {
     t->decoded = vo_decode_finish(t->lane->decoder);
     t->lane->worker->timings.steps += t->decoded.steps;
     t->lane->worker->timings.tokens += t->decoded.n_tokens;
+    t->lane->worker->timings.proposed += t->decoded.n_proposed;
+    t->lane->worker->timings.accepted += t->decoded.n_accepted;
+    if (t->attempt == 0) vo_ahead_learn(t->lane, t->decoded.n_tokens);
     char *text = vo_tokenizer_decode(t->plan->session->model->tokenizer, t->decoded.tokens,
                                      t->decoded.n_tokens);
     if (!text) return vo_fail(err, VO_ERR_MEMORY, "no memory for text");

@@ -23,10 +23,11 @@ struct vo_whisper_state {
     int32_t *audio_slots;
     vo_plan *text_plan;
     int capacity; /* tokens of one run */
+    int n_logits; /* most of one run */
     int *fed;     /* [rows] scratch of a step */
-    /* its inputs: [capacity] but picked [rows] and the slot table */
+    /* its inputs: [capacity] but picked [n_logits] and the slot table */
     int32_t *tokens, *positions, *slots, *row, *length, *window, *audio_length, *picked, *table;
-    float **logits; /* [rows], into the plan's output */
+    float **logits; /* [n_logits], into the plan's output */
 };
 
 static vo_status create_audio_plan(vo_whisper_state *s, vo_error *err) {
@@ -69,7 +70,7 @@ static vo_status create_text_plan(vo_whisper_state *s, vo_error *err) {
                                  .window = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
                                  .audio_length = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
                                  .table = vo_input(g, VO_I32, cells, 0, VO_PARAM_NONE, 0),
-                                 .picked = vo_input(g, VO_I32, s->p.rows, 0, VO_PARAM_OUT, 1),
+                                 .picked = vo_input(g, VO_I32, s->n_logits, 0, VO_PARAM_OUT, 1),
                                  .max_length = vo_kv_max_length(s->self)};
     vo_array *logits = vo_whisper_decoder(g, s->model, s->self, s->cross, &in);
     vo_status status =
@@ -85,11 +86,11 @@ static vo_status create_text_plan(vo_whisper_state *s, vo_error *err) {
     s->audio_length = vo_plan_data(s->text_plan, in.audio_length);
     s->picked = vo_plan_data(s->text_plan, in.picked);
     s->table = vo_plan_data(s->text_plan, in.table);
-    s->logits = vo_alloc_array((size_t)s->p.rows, sizeof *s->logits);
+    s->logits = vo_alloc_array((size_t)s->n_logits, sizeof *s->logits);
     s->fed = vo_alloc_array((size_t)s->p.rows, sizeof *s->fed);
     if (!s->logits || !s->fed) return vo_fail(err, VO_ERR_MEMORY, "no memory for a session");
     float *out = vo_plan_data(s->text_plan, logits);
-    for (int i = 0; i < s->p.rows; i++) s->logits[i] = out + i * logits->row_stride;
+    for (int i = 0; i < s->n_logits; i++) s->logits[i] = out + i * logits->row_stride;
     return VO_OK;
 }
 
@@ -112,15 +113,21 @@ vo_status vo_whisper_state_create(const vo_whisper *model, const vo_runtime *run
                                   vo_error *err) {
     const vo_whisper_dims *dims = &model->dims;
     if (params.rows < 1 || params.rows > VO_WHISPER_MAX_ROWS || params.windows < 1 ||
-        params.windows > params.rows)
-        return vo_fail(err, VO_ERR_ARGUMENT, "%d rows and %d windows are not possible", params.rows,
-                       params.windows);
+        params.windows > params.rows || params.ahead < 0 || params.ahead > VO_WHISPER_MAX_AHEAD)
+        return vo_fail(err, VO_ERR_ARGUMENT,
+                       "%d rows, %d windows and %d tokens ahead are not "
+                       "possible",
+                       params.rows, params.windows, params.ahead);
+    if (params.heard && (!vo_whisper_same_dims(model, params.heard->model) ||
+                         params.windows > params.heard->p.windows))
+        return vo_fail(err, VO_ERR_ARGUMENT, "a model of another size hears something else");
     vo_whisper_state *s = vo_alloc(sizeof *s);
     if (!s) return vo_fail(err, VO_ERR_MEMORY, "no memory for a session");
     s->model = model;
     s->runtime = *runtime;
     s->p = params;
-    s->capacity = params.rows > TEXT_CAPACITY ? params.rows : TEXT_CAPACITY;
+    s->n_logits = params.rows + params.windows * params.ahead;
+    s->capacity = s->n_logits > TEXT_CAPACITY ? s->n_logits : TEXT_CAPACITY;
     vo_kv_params self = {.layers = dims->n_text_layer,
                          .heads = dims->n_text_head,
                          .head_dim = dims->n_text_state / dims->n_text_head,
@@ -134,8 +141,11 @@ vo_status vo_whisper_state_create(const vo_whisper *model, const vo_runtime *run
     cross.max_length = dims->n_audio_ctx;
     cross.slots = 0;
     vo_status status = vo_kv_create(self, &s->self, err);
-    if (status == VO_OK) status = vo_kv_create(cross, &s->cross, err);
-    if (status == VO_OK) status = create_audio_plan(s, err);
+    if (params.heard)
+        s->cross = params.heard->cross;
+    else if (status == VO_OK)
+        status = vo_kv_create(cross, &s->cross, err);
+    if (status == VO_OK && !params.heard) status = create_audio_plan(s, err);
     if (status == VO_OK) status = create_text_plan(s, err);
     if (status != VO_OK)
         vo_whisper_state_destroy(s);
@@ -149,7 +159,7 @@ void vo_whisper_state_destroy(vo_whisper_state *s) {
     vo_plan_destroy(s->audio_plan);
     vo_plan_destroy(s->text_plan);
     vo_kv_destroy(s->self);
-    vo_kv_destroy(s->cross);
+    if (!s->p.heard) vo_kv_destroy(s->cross);
     vo_free(s->logits);
     vo_free(s->fed);
     vo_free(s);
@@ -166,7 +176,7 @@ vo_kv *vo_whisper_cache(vo_whisper_state *s) {
 }
 
 vo_status vo_whisper_encode(vo_whisper_state *s, int window, vo_error *err) {
-    if (window < 0 || window >= s->p.windows)
+    if (window < 0 || window >= s->p.windows || s->p.heard)
         return vo_fail(err, VO_ERR_ARGUMENT, "there is no audio window %d", window);
     int32_t t = s->model->dims.n_audio_ctx;
     for (int32_t i = 0; i < t; i++) s->audio_slots[i] = window * t + i;
@@ -174,14 +184,20 @@ vo_status vo_whisper_encode(vo_whisper_state *s, int window, vo_error *err) {
     return vo_plan_run(s->audio_plan, err);
 }
 
+/* Tokens whose logits are wanted. */
+static int wanted(const vo_whisper_feed *f) {
+    return f->n_logits > 0 ? f->n_logits : 1;
+}
+
 static vo_status check_feeds(const vo_whisper_state *s, const vo_whisper_feed *feeds, int n,
                              int *total, vo_error *err) {
+    int n_logits = 0;
     *total = 0;
     if (n < 1 || n > s->p.rows) return vo_fail(err, VO_ERR_ARGUMENT, "%d rows in one step", n);
     for (int i = 0; i < n; i++) {
         const vo_whisper_feed *f = &feeds[i];
         if (f->row < 0 || f->row >= s->p.rows || f->window < 0 || f->window >= s->p.windows ||
-            f->n_tokens < 1 || f->n_tokens > s->model->dims.n_text_ctx)
+            f->n_tokens < 1 || f->n_tokens > s->model->dims.n_text_ctx || f->n_logits > f->n_tokens)
             return vo_fail(err, VO_ERR_ARGUMENT, "row %d cannot take %d tokens", f->row,
                            f->n_tokens);
         for (int j = 0; j < f->n_tokens; j++)
@@ -189,7 +205,10 @@ static vo_status check_feeds(const vo_whisper_state *s, const vo_whisper_feed *f
                 return vo_fail(err, VO_ERR_ARGUMENT, "token %d is not in the vocabulary",
                                (int)f->tokens[j]);
         *total += f->n_tokens;
+        n_logits += wanted(f);
     }
+    if (n_logits > s->n_logits)
+        return vo_fail(err, VO_ERR_ARGUMENT, "logits of %d tokens in one step", n_logits);
     return VO_OK;
 }
 
@@ -222,8 +241,9 @@ static vo_status run_leading(vo_whisper_state *s, const vo_whisper_feed *feeds, 
                              int total, int *fed, vo_error *err) {
     vo_status status = VO_OK;
     for (int i = 0; i < n_feeds && status == VO_OK; i++) {
-        while (status == VO_OK && total > s->capacity && fed[i] + 1 < feeds[i].n_tokens) {
-            int n = feeds[i].n_tokens - fed[i] - 1;
+        while (status == VO_OK && total > s->capacity &&
+               fed[i] + wanted(&feeds[i]) < feeds[i].n_tokens) {
+            int n = feeds[i].n_tokens - fed[i] - wanted(&feeds[i]);
             if (n > s->capacity) n = s->capacity;
             if (n > total - s->capacity) n = total - s->capacity;
             status = put_tokens(s, &feeds[i], fed[i], n, 0, err);
@@ -237,7 +257,7 @@ static vo_status run_leading(vo_whisper_state *s, const vo_whisper_feed *feeds, 
 
 vo_status vo_whisper_step(vo_whisper_state *s, const vo_whisper_feed *feeds, int n_feeds,
                           float *const **logits, vo_error *err) {
-    int total, at = 0, *fed = s->fed;
+    int total, at = 0, n_logits = 0, *fed = s->fed;
     vo_status status = check_feeds(s, feeds, n_feeds, &total, err);
     memset(fed, 0, (size_t)s->p.rows * sizeof *fed);
     if (status == VO_OK) status = run_leading(s, feeds, n_feeds, total, fed, err);
@@ -245,11 +265,15 @@ vo_status vo_whisper_step(vo_whisper_state *s, const vo_whisper_feed *feeds, int
         int n = feeds[i].n_tokens - fed[i];
         status = put_tokens(s, &feeds[i], fed[i], n, at, err);
         at += n;
-        s->picked[i] = at - 1;
+        for (int k = wanted(&feeds[i]); k > 0; k--) s->picked[n_logits++] = at - k;
     }
-    if (status == VO_OK) status = run_text(s, at, n_feeds, err);
+    if (status == VO_OK) status = run_text(s, at, n_logits, err);
     *logits = s->logits;
     return status;
+}
+
+bool vo_whisper_same_dims(const vo_whisper *a, const vo_whisper *b) {
+    return memcmp(&a->dims, &b->dims, sizeof a->dims) == 0;
 }
 
 /* Bytes of so many weights of a layer, or of the token table. */
