@@ -10,6 +10,7 @@
 
 #include "base/memory.h"
 #include "decode/search.h"
+#include "decode/vmath.h"
 
 /* ---- repeats -------------------------------------------------------------------------------- */
 
@@ -70,15 +71,13 @@ static vo_status keep_common(vo_draft *d, const int32_t *tokens, int n, vo_error
     return status;
 }
 
+/* The first of the largest; -1 when there is none. */
 static int32_t likeliest(const float *logits, int n) {
-    float best = -INFINITY;
-    int32_t id = -1;
-    for (int i = 0; i < n; i++)
-        if (logits[i] > best) {
-            best = logits[i];
-            id = i;
-        }
-    return id;
+    const float best = vo_max_floats(logits, n);
+    if (!(best > -INFINITY)) return -1;
+    int32_t id = 0;
+    while (id < n && logits[id] != best) id++;
+    return id < n ? id : -1;
 }
 
 static vo_status propose_draft(void *self, const vo_decode_params *params, const int32_t *tokens,
@@ -112,7 +111,8 @@ vo_proposer vo_propose_draft(vo_draft *draft) {
 /* ---- how many ------------------------------------------------------------------------------- */
 
 vo_speculator vo_speculator_make(vo_proposer proposer, int most, bool automatic) {
-    return (vo_speculator){.proposer = proposer, .most = most, .automatic = automatic, .ahead = 4};
+    return (vo_speculator){
+        .proposer = proposer, .most = most, .automatic = automatic, .ahead = most < 4 ? most : 4};
 }
 
 vo_status vo_speculator_propose(vo_speculator *s, const vo_decode_params *params, int n_vocab,
