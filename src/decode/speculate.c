@@ -134,7 +134,7 @@ void vo_speculator_learn(vo_speculator *s, int n_proposed, int n_accepted) {
     if (n_accepted == n_proposed)
         s->ahead = s->ahead + 1 < s->most ? s->ahead + 1 : s->most;
     else
-        s->ahead = s->ahead > 2 ? s->ahead - 1 : 1;
+        s->ahead = n_accepted > 1 ? n_accepted : 1;
 }
 
 /* One text of each kind, then what was faster; now and then the other again, since the machine and

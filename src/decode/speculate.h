@@ -43,7 +43,7 @@ typedef struct vo_speculator {
     vo_proposer proposer;
     int most;       /* tokens proposed at a time, >= 1 */
     bool automatic; /* only while it was faster than plain steps */
-    int ahead;      /* tokens to propose next: more while all are right, fewer after a wrong one */
+    int ahead;      /* tokens to propose next: one more while all are right, else what was right */
     int texts;      /* decoded so far, when automatic */
     double seconds[2], tokens[2]; /* without, with proposals */
 } vo_speculator;
