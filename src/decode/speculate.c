@@ -164,8 +164,7 @@ vo_status vo_search_speculate(vo_decoder *d, vo_error *err) {
     if (search->rewinds) status = d->lm.rewind(d->lm.self, path->row, path->n - 1, err);
     search->rewinds = false;
     search->n_ahead = 0;
-    int most = search->limit - search->chosen - 1;
-    if (most > d->lm.max_length - path->n) most = d->lm.max_length - path->n;
+    int most = search->limit - search->chosen - 1; /* the row has room for them, too */
     if (most > d->lm.max_ahead) most = d->lm.max_ahead;
     if (status == VO_OK && most > 0)
         status = vo_speculator_propose(search->params.speculator, &search->params, d->lm.n_vocab,
