@@ -200,7 +200,7 @@ VOCIS_API int vocis_language_find(const char *name);
 /* ---- sessions -------------------------------------------------------------------------------- */
 
 /* Speculative decoding: tokens that are likely to follow are proposed and verified by the model in
- * one step, which takes little longer than a step for one token. Tokens and log-probabilities are
+ * one step, which takes less time than a step for each. Tokens and log-probabilities are
  * those of plain decoding. It needs a single sequence: beam_size 1 at temperature 0, best_of 1
  * above; other decoding takes plain steps. Speech rarely repeats itself, so NGRAM brings little;
  * a draft pays when its step is much cheaper than the model's. AUTO times windows decoded with and
