@@ -34,6 +34,7 @@ static const option options[] = {
     MODEL_OPTIONS(settings),
     CHUNKING_OPTIONS(settings),
     COMPUTE_OPTIONS(settings),
+    SPECULATE_OPTIONS(settings),
     {OPTION_INT, "beam-size", 'b', "N", "beams at temperature 0; 1 is greedy (5)",
      AT(params.beam_size), .min = 1, .max = 64, .optional = true, .none = 1},
     {OPTION_FLAG, "no-fallback", 0, NULL, "keep the first temperature", AT(no_fallback)},
@@ -273,8 +274,9 @@ static int run_job(const verb *v, job *j, const char *manifest) {
     j->manifest = manifest;
     if (s->no_fallback) s->params.temperature_increment = 0;
     s->params.on_abort = on_abort;
-    int status =
-        speech_open(v, &s->speech, speech_session_params(&s->speech, &s->params), &j->speech);
+    int status = speech_check_speculation(v, &s->speech, &s->params);
+    if (status >= 0) return status;
+    status = speech_open(v, &s->speech, speech_session_params(&s->speech, &s->params), &j->speech);
     if (status < 0) status = eval_manifest(j);
     speech_close(&j->speech);
     return status;

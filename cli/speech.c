@@ -32,16 +32,46 @@ static int sequences(vocis_transcribe_params *p) {
     return p->beam_size > p->best_of ? p->beam_size : p->best_of;
 }
 
+static vocis_speculation speculation(const speech_options *o) {
+    const char *how = o->speculate ? o->speculate : o->draft ? "auto" : "off";
+    if (strcmp(how, "ngram") == 0) return VOCIS_SPECULATE_NGRAM;
+    if (strcmp(how, "draft") == 0) return VOCIS_SPECULATE_DRAFT;
+    return strcmp(how, "auto") == 0 ? VOCIS_SPECULATE_AUTO : VOCIS_SPECULATE_OFF;
+}
+
+int speech_check_speculation(const verb *v, const speech_options *o,
+                             const vocis_transcribe_params *p) {
+    const vocis_speculation how = speculation(o);
+    const bool drafts = how == VOCIS_SPECULATE_DRAFT || how == VOCIS_SPECULATE_AUTO;
+    if (how == VOCIS_SPECULATE_DRAFT && !o->draft)
+        return usage_error(v, "--speculate draft needs --draft NAME");
+    if ((o->draft && !drafts) || (o->draft_compute && !o->draft))
+        return usage_error(v, "%s does nothing without %s",
+                           o->draft ? "--draft" : "--draft-compute",
+                           o->draft ? "--speculate draft or auto" : "--draft NAME");
+    if (how != VOCIS_SPECULATE_OFF && (p->temperature > 0 ? p->best_of : p->beam_size) > 1)
+        return usage_error(v, "--speculate and --draft need %s: several sequences take plain steps",
+                           p->temperature > 0 ? "--best-of 1" : "--beam-size 1");
+    return -1;
+}
+
 vocis_session_params speech_session_params(const speech_options *o, vocis_transcribe_params *p) {
     enum { BATCH = 8 };
     vocis_session_params session = vocis_session_default_params();
     session.max_sequences = sequences(p);
     if (o->chunking && strcmp(o->chunking, "none") == 0) p->recover = p->guard = false;
+    session.speculate = speculation(o);
     if (o->chunking && strcmp(o->chunking, "vad") == 0) {
         p->chunking = VOCIS_CHUNK_SPEECH;
         session.max_windows = o->batch_size ? o->batch_size : BATCH;
     }
     return session;
+}
+
+static vocis_status open_draft(const speech_options *o, speech *s, vocis_error *err) {
+    vocis_model_params p = speech_model_params(o);
+    p.compute = o->draft_compute ? o->draft_compute : "int8";
+    return vocis_model_open(s->engine, o->draft, p, &s->draft, err);
 }
 
 int speech_open(const verb *v, const speech_options *o, vocis_session_params session, speech *s) {
@@ -56,6 +86,10 @@ int speech_open(const verb *v, const speech_options *o, vocis_session_params ses
     if (status == VOCIS_OK)
         status = vocis_model_open(s->engine, speech_model_name(o), speech_model_params(o),
                                   &s->model, &err);
+    if (status == VOCIS_OK && o->draft) {
+        status = open_draft(o, s, &err);
+        session.draft = s->draft;
+    }
     if (status == VOCIS_OK) status = vocis_session_create(s->model, session, &s->session, &err);
     progress_clear();
     if (status == VOCIS_OK) {
@@ -72,6 +106,7 @@ int speech_open(const verb *v, const speech_options *o, vocis_session_params ses
 
 void speech_close(speech *s) {
     vocis_session_destroy(s->session);
+    vocis_model_destroy(s->draft);
     vocis_model_destroy(s->model);
     vocis_engine_destroy(s->engine);
     *s = (speech){0};

@@ -11,7 +11,7 @@
 
 typedef struct speech_options {
     const char *model, *cache_dir, *cpu, *compute;
-    const char *chunking;
+    const char *chunking, *speculate, *draft, *draft_compute;
     bool offline, quiet;
     int threads, batch_size;
 } speech_options;
@@ -86,6 +86,26 @@ typedef struct speech_options {
         .help = "take back, and report, loops and text where nobody speaks (True)",                \
         .at = offsetof(T, params.guard)                                                            \
     }
+#define SPECULATE_OPTIONS(T)                                                                       \
+    {.kind = OPTION_CHOICE,                                                                        \
+     .name = "speculate",                                                                          \
+     .argument = "HOW",                                                                            \
+     .help = "tokens proposed ahead and verified in one step, with --beam-size 1: from the text "  \
+             "so far (ngram), by the --draft model, or either while it is faster (auto). The "     \
+             "result is the same (off; auto with --draft)",                                        \
+     .at = offsetof(T, speech.speculate),                                                          \
+     .choices = "off ngram draft auto"},                                                           \
+        {.kind = OPTION_TEXT,                                                                      \
+         .name = "draft",                                                                          \
+         .argument = "NAME",                                                                       \
+         .help = "a smaller model with the same vocabulary, or --model itself in cheaper "         \
+                 "arithmetic, that proposes tokens",                                               \
+         .at = offsetof(T, speech.draft)},                                                         \
+    {                                                                                              \
+        .kind = OPTION_CHOICE, .name = "draft-compute", .argument = "TYPE",                        \
+        .help = "arithmetic of the draft (int8)", .at = offsetof(T, speech.draft_compute),         \
+        .choices = "auto f32 bf16 int8 int4"                                                       \
+    }
 #define QUIET_OPTION(T)                                                                            \
     {                                                                                              \
         .kind = OPTION_FLAG, .name = "quiet", .letter = 'q',                                       \
@@ -95,13 +115,16 @@ typedef struct speech_options {
 
 typedef struct speech {
     vocis_engine *engine;
-    vocis_model *model;
+    vocis_model *model, *draft;
     vocis_session *session;
 } speech;
 
 /* The session that these settings need; params gets what the options say. */
 vocis_session_params speech_session_params(const speech_options *options,
                                            vocis_transcribe_params *params);
+/* -1 when those of speculation go together, else the exit status; what is wrong was said. */
+int speech_check_speculation(const verb *v, const speech_options *options,
+                             const vocis_transcribe_params *params);
 /* Opens everything. Returns -1, else the exit status; what is wrong was said. */
 int speech_open(const verb *v, const speech_options *options, vocis_session_params session,
                 speech *s);

@@ -138,6 +138,7 @@ static const option options[] = {
     {OPTION_TEXT, "suppress-tokens", 0, "IDS",
      "token ids never to write, with commas; -1: symbols that nobody speaks (-1)",
      AT(params.suppress_tokens)},
+    SPECULATE_OPTIONS(settings),
     {OPTION_INT, "max-tokens", 0, "N", "most tokens of a window; 0: half the text context (0)",
      AT(params.max_tokens), .min = 0, .max = 100000},
     {OPTION_SEED, "seed", 0, "N", "of the random numbers of sampling (0)", AT(params.seed)},
@@ -294,7 +295,7 @@ static int check_settings(job *j) {
                            j->formats[0]);
     if (s->translate || strcmp(s->task, "translate") == 0) s->params.task = VOCIS_TRANSLATE;
     if (s->no_fallback) s->params.temperature_increment = 0;
-    return -1;
+    return speech_check_speculation(j->v, &s->speech, &s->params);
 }
 
 /* Options that are allowed and have no effect, or not quite the one that one may expect. */

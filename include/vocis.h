@@ -199,6 +199,20 @@ VOCIS_API int vocis_language_find(const char *name);
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 
+/* Speculative decoding: tokens that are likely to follow are proposed and verified by the model in
+ * one step, which takes less time than a step for each. Tokens and log-probabilities are
+ * those of plain decoding. It needs a single sequence: beam_size 1 at temperature 0, best_of 1
+ * above; other decoding takes plain steps. Speech rarely repeats itself, so NGRAM brings little;
+ * a draft pays when its step is much cheaper than the model's. AUTO times windows decoded with and
+ * without proposals (of the draft, or NGRAM when there is none), goes on with what was faster, and
+ * leaves windows that are decoded side by side alone. */
+typedef enum vocis_speculation {
+    VOCIS_SPECULATE_OFF,
+    VOCIS_SPECULATE_NGRAM, /* what followed the same tokens earlier in the prompt or the text */
+    VOCIS_SPECULATE_DRAFT, /* what a draft model would write */
+    VOCIS_SPECULATE_AUTO
+} vocis_speculation;
+
 typedef struct vocis_session_params {
     int max_sequences; /* most beams or samples per window: bounds the memory of caches. 5 */
     int max_windows;   /* most windows decoded side by side; 0 and 1: one after the other. 1 */
@@ -207,6 +221,11 @@ typedef struct vocis_session_params {
      * and four threads. Several bring threads of their own, and take memory for activations each.
      * The result is the same. 0 */
     int max_workers;
+    vocis_speculation speculate; /* VOCIS_SPECULATE_OFF */
+    /* For DRAFT and AUTO: a model of the same engine with the same vocabulary, which must outlive
+     * the session. One with the model's own sizes counts as the same model in other arithmetic
+     * ("int8") and hears through its encoder; any other encodes every window too. NULL */
+    vocis_model *draft;
 } vocis_session_params;
 VOCIS_API vocis_session_params vocis_session_default_params(void);
 VOCIS_API vocis_status vocis_session_create(vocis_model *model, vocis_session_params params,
@@ -412,10 +431,10 @@ VOCIS_API int vocis_result_removed_count(const vocis_result *result);
 VOCIS_API const vocis_removed *vocis_result_removed(const vocis_result *result, int index);
 
 /* Where the time went, in seconds (mel, encode and decode added up over the session's workers), and
- * counts. */
+ * counts; proposed and accepted are tokens of speculation. */
 typedef struct vocis_timings {
     double total, mel, cut, encode, decode;
-    int windows, fallbacks, steps, tokens;
+    int windows, fallbacks, steps, tokens, proposed, accepted;
 } vocis_timings;
 VOCIS_API vocis_timings vocis_result_timings(const vocis_result *result);
 VOCIS_API void vocis_result_destroy(vocis_result *result);

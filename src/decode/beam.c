@@ -93,6 +93,7 @@ void vo_search_beam(vo_decoder *d, float *const *logits) {
         propose(d, i, logits[i]);
     }
     select_beams(d);
+    search->chosen++;
     search->done = search->n_finished == search->max_candidates;
 }
 

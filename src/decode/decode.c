@@ -50,8 +50,9 @@ static bool allocate(vo_decoder *d) {
 }
 
 vo_decoder *vo_decoder_create(const vo_lm *lm, vo_error *err) {
-    if (!lm->step || !lm->fork || lm->n_vocab < 1 || lm->max_rows < 1 || lm->max_length < 1 ||
-        lm->max_rows == INT_MAX || lm->max_length == INT_MAX) {
+    if (!lm->step || !lm->fork || (lm->max_ahead > 0 && !lm->rewind) || lm->n_vocab < 1 ||
+        lm->max_rows < 1 || lm->max_length < 1 || lm->max_rows == INT_MAX ||
+        lm->max_length == INT_MAX || lm->max_ahead < 0) {
         vo_fail(err, VO_ERR_ARGUMENT, "a language model needs step, fork and sizes of at least 1");
         return NULL;
     }
@@ -200,7 +201,7 @@ vo_status vo_decode_next(vo_decoder *d, const vo_lm_input **inputs, int *n, vo_e
             (vo_lm_input){.row = path->row, .n_tokens = 1, .tokens = path->tokens + path->n - 1};
     }
     *n = search->n_live;
-    return VO_OK;
+    return p->speculator && search->n_samples == 1 ? vo_search_speculate(d, err) : VO_OK;
 }
 
 void vo_decode_take(vo_decoder *decoder, float *const *logits) {
@@ -209,7 +210,7 @@ void vo_decode_take(vo_decoder *decoder, float *const *logits) {
         vo_search_sample(decoder, logits);
     else
         vo_search_beam(decoder, logits);
-    search->done = search->done || search->n_live == 0 || search->steps >= search->limit;
+    search->done = search->done || search->n_live == 0 || search->chosen >= search->limit;
 }
 
 vo_decode_result vo_decode_finish(const vo_decoder *decoder) {
@@ -223,7 +224,9 @@ vo_decode_result vo_decode_finish(const vo_decoder *decoder) {
                               .ended = winner->ended,
                               .sum_logprob = winner->sum,
                               .avg_logprob = winner->sum / (n_tokens + 1),
-                              .steps = search->steps};
+                              .steps = search->steps,
+                              .n_proposed = search->n_proposed,
+                              .n_accepted = search->n_accepted};
 }
 
 vo_status vo_decode(vo_decoder *decoder, const int32_t *prompt, int n_prompt, int n_fed,

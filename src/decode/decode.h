@@ -15,6 +15,8 @@
 
 #include "decode/lm.h"
 
+struct vo_speculator;
+
 /* Changes logits in place before the choice of the next token. `tokens` is everything fed or
  * chosen so far; tokens[begin..n) were chosen. Filters are applied in list order. */
 typedef struct vo_logit_filter {
@@ -53,6 +55,9 @@ typedef struct vo_decode_params {
     uint64_t seed;        /* sampling: a row's choices depend on seed and row alone */
     const vo_logit_filter *filters;
     int n_filters;
+    /* Proposes tokens that are verified in the step of the last one chosen (speculate.h): fewer
+     * steps, the same result. Used by greedy decoding and a single sample only. NULL: none */
+    struct vo_speculator *speculator;
     bool (*abort)(void *user); /* polled every step; NULL: never */
     void *abort_user;
 } vo_decode_params;
@@ -68,6 +73,8 @@ typedef struct vo_decode_result {
     double sum_logprob; /* includes eot's own when it was chosen; -inf if no token was allowed */
     double avg_logprob; /* sum / (n_tokens + 1) */
     int steps;          /* model steps taken */
+    int n_proposed;     /* tokens that the speculator proposed to the model */
+    int n_accepted;     /* those of them that were chosen */
 } vo_decode_result;
 
 /* Buffers sized once from lm's n_vocab, max_rows and max_length, so that vo_decode allocates

@@ -14,6 +14,7 @@ typedef struct vo_lm_input {
     int row;
     int n_tokens; /* >= 1 */
     const int32_t *tokens;
+    int n_logits; /* after how many of its last tokens logits are wanted, <= n_tokens; 0: 1 */
 } vo_lm_input;
 
 typedef struct vo_lm {
@@ -21,7 +22,8 @@ typedef struct vo_lm {
     int n_vocab;
     int max_rows;   /* rows 0..max_rows-1 */
     int max_length; /* tokens a row can hold */
-    /* Appends tokens to rows and gives the logits after the last token of each input:
+    int max_ahead;  /* an input may want 1 + max_ahead logits when it is alone in its step */
+    /* Appends tokens to rows and gives the logits that the inputs want, one after the other:
      * (*logits)[i] is f32 [n_vocab], borrowed and writable until the next call. */
     vo_status (*step)(void *self, const vo_lm_input *inputs, int n_inputs, float *const **logits,
                       vo_error *err);

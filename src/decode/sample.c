@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "decode/search.h"
+#include "decode/speculate.h"
 
 /* The finaliser of SplitMix64 (Steele, Lea, Flood 2014). */
 static uint64_t mix(uint64_t z) {
@@ -56,7 +57,36 @@ static void first_choices(vo_decoder *d, float *logits) {
         d->live[n++] = &paths[i];
     }
     search->n_live = n;
+    search->chosen = 1;
     search->forks = true;
+}
+
+/* Goes on with a path by one token. */
+static void advance(vo_decoder *d, vo_path *path, float *logits) {
+    vo_search_filter(d, path, logits);
+    scan_row(d, logits);
+    int sample = (int)(path - d->bank[0]), step = path->n - d->search.n_prompt;
+    vo_path_push(path, choose(d, logits, sample, step), d->search.params.eot);
+}
+
+/* The first token proposed that is not what is chosen ends what can be known from this step. A
+ * choice depends on its place alone, drawn ones too, so that it is the one that a step for every
+ * token would have made. */
+static void verify(vo_decoder *d, vo_path *path, float *const *logits) {
+    vo_search *search = &d->search;
+    int accepted = 0;
+    bool right = true;
+    for (int i = 0; right && i <= search->n_ahead; i++) {
+        int32_t proposed = path->tokens[path->n];
+        advance(d, path, logits[i]);
+        search->chosen++;
+        right = i < search->n_ahead && !path->ended && path->tokens[path->n - 1] == proposed;
+        accepted += right;
+    }
+    vo_speculator_learn(search->params.speculator, search->n_ahead, accepted);
+    search->rewinds = accepted < search->n_ahead;
+    search->n_proposed += search->n_ahead;
+    search->n_accepted += accepted;
 }
 
 void vo_search_sample(vo_decoder *d, float *const *logits) {
@@ -65,15 +95,18 @@ void vo_search_sample(vo_decoder *d, float *const *logits) {
         first_choices(d, logits[0]);
         return;
     }
+    if (search->n_ahead > 0) {
+        verify(d, d->live[0], logits);
+        search->n_live = !d->live[0]->ended;
+        return;
+    }
     int still_live = 0;
     for (int i = 0; i < search->n_live; i++) {
         vo_path *path = d->live[i];
-        vo_search_filter(d, path, logits[i]);
-        scan_row(d, logits[i]);
-        int sample = (int)(path - d->bank[0]);
-        vo_path_push(path, choose(d, logits[i], sample, search->steps - 1), search->params.eot);
+        advance(d, path, logits[i]);
         if (!path->ended) d->live[still_live++] = path;
     }
+    search->chosen++;
     search->n_live = still_live;
 }
 

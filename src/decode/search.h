@@ -24,12 +24,17 @@ typedef struct vo_path {
 typedef struct vo_search {
     vo_decode_params params;
     int n_prompt, n_fed;
-    int limit; /* most tokens to choose */
-    int steps; /* taken; the one that feeds the prompt is the first */
+    int limit;  /* most tokens to choose */
+    int steps;  /* taken; the one that feeds the prompt is the first */
+    int chosen; /* tokens by every path that is live, eot included */
     bool done;
     int n_live;    /* paths to step next */
     bool forks;    /* rows must be rearranged before the next step */
     int n_samples; /* sampling and greedy; 0 in beam search */
+    /* speculation: tokens after the end of the only path, fed with its last one */
+    int n_ahead;
+    bool rewinds; /* the row holds some that were not chosen */
+    int n_proposed, n_accepted;
     /* beam search */
     int max_candidates;
     int n_finished; /* at most max_candidates are counted */
@@ -60,6 +65,9 @@ void vo_path_push(vo_path *path, vo_choice choice, int32_t eot);
 void vo_path_copy(vo_path *to, const vo_path *from);
 /* What finished sequences are compared by; larger is better. */
 double vo_search_rank(const vo_search *search, const vo_path *path);
+
+/* Fills the n_ahead of the step whose input is inputs[0], the last token of the only live path. */
+vo_status vo_search_speculate(vo_decoder *decoder, vo_error *err);
 
 /* Chooses from the logits of the prompt (steps == 1) or of the live paths: fills live and n_live,
  * and parents where rows have to be rearranged. Touches nothing but the decoder. */

@@ -9,7 +9,7 @@
 
 #include "audio/mel.h"
 #include "base/log.h"
-#include "decode/decode.h"
+#include "decode/speculate.h"
 #include "models/whisper/whisper.h"
 #include "text/tokenizer.h"
 #include "vocis.h"
@@ -40,7 +40,11 @@ typedef struct vo_lane {
     vo_lm lm;
     vo_decoder *decoder;
     struct vo_track *track; /* what runs in it (run.c), or NULL */
-    int first_feed;         /* its first one in this step, or -1 */
+    int first_logits;       /* its first ones in this step, or -1 */
+    vo_draft draft;         /* speculation (ahead.h); zero without a draft model */
+    vo_speculator speculator;
+    bool speculates; /* in this window */
+    double begin;    /* of its decoding, if its time counts; else -1 */
 } vo_lane;
 
 /* A share of a session's windows and of its threads, with a state of its own: workers do not wait
@@ -50,17 +54,21 @@ struct vo_worker {
     vo_pool *pool;
     vo_runtime runtime;
     vo_whisper_state *state;
-    vo_lane *lanes; /* [n_lanes], among the session's */
+    vo_whisper_state *draft; /* of the session's draft model, or NULL */
+    vo_lane *lanes;          /* [n_lanes], among the session's */
     int n_lanes;
     vo_whisper_feed *feeds; /* [n_lanes * max_sequences], of one step */
     float *const *logits;   /* of that step */
-    bool first_encoded;     /* lane 0 holds the first whole window of the input */
+    int n_logits;
+    bool first_encoded; /* lane 0 holds the first whole window of the input */
     vocis_timings timings;
 };
 
 struct vocis_session {
     vocis_model *model;
     int max_sequences, max_windows, n_workers;
+    vocis_speculation speculate;
+    vocis_model *draft; /* borrowed; NULL: none */
     vo_lane *lanes;     /* [max_windows] */
     vo_worker *workers; /* [n_workers] */
     vo_pool *crew;      /* a thread for every worker; NULL: one, whose threads are the engine's */

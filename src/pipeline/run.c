@@ -163,7 +163,8 @@ static void note_state(crew *c, vo_lane *lane) {
 /* What one lane wants to be fed, at feeds[*n]. A finished track makes room for the next. */
 static vo_status gather_lane(crew *c, vo_lane *lane, int *n, vo_error *err) {
     vo_status status = VO_OK;
-    lane->first_feed = -1;
+    vo_worker *w = lane->worker;
+    lane->first_logits = -1;
     while (status == VO_OK) {
         if (!lane->track) status = start_track(c, lane, err);
         if (status != VO_OK || !lane->track) break;
@@ -173,8 +174,10 @@ static vo_status gather_lane(crew *c, vo_lane *lane, int *n, vo_error *err) {
         if (status != VO_OK) break;
         note_state(c, lane);
         if (count > 0) {
-            lane->first_feed = *n;
-            *n += vo_lane_feeds(lane, inputs, count, lane->worker->feeds + *n);
+            lane->first_logits = w->n_logits;
+            for (int i = 0; i < count; i++)
+                w->n_logits += inputs[i].n_logits > 0 ? inputs[i].n_logits : 1;
+            *n += vo_lane_feeds(lane, inputs, count, w->feeds + *n);
             break;
         }
     }
@@ -184,12 +187,12 @@ static vo_status gather_lane(crew *c, vo_lane *lane, int *n, vo_error *err) {
 static void take_lane(void *arg, int64_t index, int thread) {
     const vo_worker *w = arg;
     vo_lane *lane = &w->lanes[index];
-    if (lane->first_feed >= 0) vo_track_take(lane->track, w->logits + lane->first_feed);
+    if (lane->first_logits >= 0) vo_track_take(lane->track, w->logits + lane->first_logits);
 }
 
 static vo_status advance(crew *c, vo_worker *w, int *fed, vo_error *err) {
     vo_status status = VO_OK;
-    *fed = 0;
+    *fed = w->n_logits = 0;
     for (int i = 0; status == VO_OK && i < w->n_lanes; i++)
         status = gather_lane(c, &w->lanes[i], fed, err);
     if (status != VO_OK || *fed == 0) return status;
@@ -254,6 +257,8 @@ static void end(crew *c) {
             sum->fallbacks += t->fallbacks;
             sum->steps += t->steps;
             sum->tokens += t->tokens;
+            sum->proposed += t->proposed;
+            sum->accepted += t->accepted;
         }
         vo_track_destroy(c->places[i].track);
         vo_result_destroy(c->places[i].found);

@@ -4,7 +4,7 @@
  * three function pointers of decode/lm.h over one lane of a whisper state.
  */
 #include "base/memory.h"
-#include "pipeline/engine.h"
+#include "pipeline/ahead.h"
 
 #include <string.h>
 
@@ -73,7 +73,8 @@ int vo_lane_feeds(const vo_lane *lane, const vo_lm_input *inputs, int n, vo_whis
         feeds[i] = (vo_whisper_feed){.row = lane->first_row + inputs[i].row,
                                      .window = lane->window,
                                      .n_tokens = inputs[i].n_tokens,
-                                     .tokens = inputs[i].tokens};
+                                     .tokens = inputs[i].tokens,
+                                     .n_logits = inputs[i].n_logits};
     return n;
 }
 
@@ -110,6 +111,8 @@ static vo_status create_lane(vo_worker *w, int index, vo_error *err) {
                        .step = lm_step,
                        .fork = lm_fork,
                        .rewind = lm_rewind};
+    vo_status status = vo_ahead_begin_lane(lane, err);
+    if (status != VO_OK) return status;
     lane->decoder = vo_decoder_create(&lane->lm, err);
     return lane->decoder ? VO_OK : VO_ERR_MEMORY;
 }
@@ -137,9 +140,11 @@ static vo_status create_worker(vocis_session *s, int index, int first_lane, int 
     } else if (status == VO_OK) {
         status = create_threads(w, all / s->n_workers + (index < all % s->n_workers), err);
     }
-    const vo_whisper_state_params state = {.rows = rows, .windows = n_lanes};
+    const vo_whisper_state_params state = {
+        .rows = rows, .windows = n_lanes, .ahead = vo_ahead_tokens(s)};
     if (status == VO_OK)
         status = vo_whisper_state_create(s->model->whisper, &w->runtime, state, &w->state, err);
+    if (status == VO_OK) status = vo_ahead_begin(w, err);
     for (int i = 0; status == VO_OK && i < n_lanes; i++) status = create_lane(w, i, err);
     return status;
 }
@@ -189,7 +194,8 @@ vo_status vo_session_create(vocis_model *model, vocis_session_params params, voc
     s->model = model;
     s->max_sequences = params.max_sequences;
     s->max_windows = params.max_windows;
-    vo_status status = create_workers(s, params.max_workers, err);
+    vo_status status = vo_ahead_configure(s, &params, err);
+    if (status == VO_OK) status = create_workers(s, params.max_workers, err);
     if (status != VO_OK)
         vo_session_destroy(s);
     else
@@ -202,6 +208,7 @@ void vo_session_destroy(vocis_session *s) {
     for (int i = 0; s->lanes && i < s->max_windows; i++) vo_decoder_destroy(s->lanes[i].decoder);
     for (int i = 0; s->workers && i < s->n_workers; i++) {
         vo_worker *w = &s->workers[i];
+        vo_ahead_end(w);
         vo_whisper_state_destroy(w->state);
         if (s->crew) {
             vo_runtime_destroy(&w->runtime);

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "pipeline/ahead.h"
 #include "pipeline/coverage.h"
 #include "pipeline/guards.h"
 #include "pipeline/segment.h"
@@ -223,19 +224,24 @@ static vo_status seek_window(vo_track *t) {
     return VO_OK;
 }
 
-vo_status vo_encode_frames(const vo_track_plan *plan, vo_lane *lane, int64_t from, int64_t count,
-                           vo_error *err) {
+vo_status vo_encode_with(const vo_track_plan *plan, vo_lane *lane, vo_whisper_state *state,
+                         int64_t from, int64_t count, vo_error *err) {
     vo_worker *w = lane->worker;
     int64_t n_mels = w->session->model->whisper->dims.n_mels;
-    float *mel = vo_whisper_mel(w->state);
+    float *mel = vo_whisper_mel(state);
     double begin = vo_clock_seconds();
     vo_status status = vo_spectrogram_read(&plan->mel, from, count, mel, err);
     memset(mel + count * n_mels, 0, (size_t)((plan->window_frames - count) * n_mels) * sizeof *mel);
     double middle = vo_clock_seconds();
-    if (status == VO_OK) status = vo_whisper_encode(w->state, lane->window, err);
+    if (status == VO_OK) status = vo_whisper_encode(state, lane->window, err);
     w->timings.mel += middle - begin;
     w->timings.encode += vo_clock_seconds() - middle;
     return status;
+}
+
+vo_status vo_encode_frames(const vo_track_plan *plan, vo_lane *lane, int64_t from, int64_t count,
+                           vo_error *err) {
+    return vo_encode_with(plan, lane, lane->worker->state, from, count, err);
 }
 
 /* Encodes the window and builds its prompt. What beams and samples of the window before left in
@@ -256,6 +262,7 @@ static vo_status encode_window(vo_track *t, vo_error *err) {
                                  &t->sot_index, err);
     if (status == VO_OK) status = lm->rewind(lm->self, 0, 0, err);
     if (status == VO_OK) status = lm->fork(lm->self, &first_row, 1, err);
+    if (status == VO_OK) status = vo_ahead_listen(plan, t->lane, t->seek, t->size, err);
     t->start = (vo_lm_input){.row = 0, .n_tokens = t->sot_index + 1, .tokens = t->prompt.ids};
     t->state = VO_TRACK_START;
     return status;
@@ -294,6 +301,7 @@ static vo_decode_params decode_params(vo_track *t) {
         p->seed + (uint64_t)t->seek * 1000003u + (uint64_t)(fmin(temperature, 1e9) * 100 + 0.5);
     d.filters = t->filters;
     d.n_filters = n;
+    d.speculator = vo_ahead_speculator(t->lane);
     return d;
 }
 
@@ -326,6 +334,9 @@ static vo_status end_attempt(vo_track *t, vo_error *err) {
     t->decoded = vo_decode_finish(t->lane->decoder);
     t->counts.steps += t->decoded.steps;
     t->counts.tokens += t->decoded.n_tokens;
+    t->counts.proposed += t->decoded.n_proposed;
+    t->counts.accepted += t->decoded.n_accepted;
+    if (t->attempt == 0) vo_ahead_learn(t->lane, t->decoded.n_tokens);
     char *text = vo_tokenizer_decode(t->plan->session->model->tokenizer, t->decoded.tokens,
                                      t->decoded.n_tokens);
     if (!text) return vo_fail(err, VO_ERR_MEMORY, "no memory for text");
@@ -359,7 +370,7 @@ static double within(const vo_track *t, double seconds) {
 }
 
 /* Adds a draft as a segment unless it is empty in time or text. */
-static vo_status add_segment(vo_track *t, const vo_draft *d, vo_error *err) {
+static vo_status add_segment(vo_track *t, const vo_draft_segment *d, vo_error *err) {
     const int32_t *tokens = t->decoded.tokens + d->from;
     const int n = d->to - d->from;
     char *text = vo_tokenizer_decode(t->plan->session->model->tokenizer, tokens, n);
@@ -409,15 +420,16 @@ static double whole_duration(const vo_track *t) {
     return (double)t->size * VO_SECONDS_PER_FRAME;
 }
 
-static vo_draft draft_of(const vo_track *t, int from, int to, double start, double end) {
-    vo_draft d = {.from = from, .to = to, .start = start, .end = end};
+static vo_draft_segment draft_of(const vo_track *t, int from, int to, double start, double end) {
+    vo_draft_segment d = {.from = from, .to = to, .start = start, .end = end};
     for (int i = from; i < to; i++) d.n_text += t->decoded.tokens[i] < t->plan->ids->eot;
     return d;
 }
 
 /* Segments of what was decoded, [n_tokens + 1] large, and where the window goes next. Returns how
  * many. */
-static int draft_segments(const vo_track *t, vo_draft *drafts, bool single_ending, int64_t *next) {
+static int draft_segments(const vo_track *t, vo_draft_segment *drafts, bool single_ending,
+                          int64_t *next) {
     const double offset = (double)t->seek * VO_MEL_HOP / VOCIS_SAMPLE_RATE;
     const int n_tokens = t->decoded.n_tokens;
     int n = 0, from = 0;
@@ -454,7 +466,7 @@ static vo_status split_window(vo_track *t, vo_error *err) {
                                               !is_time(t, n_tokens - 2),
                              .threshold = (double)p->hallucination_silence_threshold};
     vo_word_list words = {0};
-    vo_draft *drafts = vo_alloc_array((size_t)n_tokens + 1, sizeof *drafts);
+    vo_draft_segment *drafts = vo_alloc_array((size_t)n_tokens + 1, sizeof *drafts);
     if (!drafts) return vo_fail(err, VO_ERR_MEMORY, "no memory for segments");
     int n = draft_segments(t, drafts, window.single_ending, &window.next);
     vo_status status = VO_OK;
@@ -617,6 +629,8 @@ static vo_status next_in_hole(vo_track *t, const vo_lm_input **inputs, int *n, v
         t->counts.fallbacks += t->sub->counts.fallbacks;
         t->counts.steps += t->sub->counts.steps;
         t->counts.tokens += t->sub->counts.tokens;
+        t->counts.proposed += t->sub->counts.proposed;
+        t->counts.accepted += t->sub->counts.accepted;
         vo_track_destroy(t->sub);
         t->sub = NULL;
     }

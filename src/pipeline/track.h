@@ -102,6 +102,10 @@ typedef struct vo_track {
 vo_status vo_encode_frames(const vo_track_plan *plan, vo_lane *lane, int64_t from, int64_t count,
                            vo_error *err);
 
+/* The same with the session's model or its draft. */
+vo_status vo_encode_with(const vo_track_plan *plan, vo_lane *lane, vo_whisper_state *state,
+                         int64_t from, int64_t count, vo_error *err);
+
 /* clips: pairs of frames, ascending; copied. The caller sets the fields from index to added_user,
  * and quiet, before it runs; and first, last and last_speech when it is a part of the input that
  * knows nothing of the rest. */

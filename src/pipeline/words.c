@@ -82,7 +82,7 @@ static void shorten_after_pause(vocis_word *words, int n, double last_speech, do
 
 /* Words and segment agree on where they begin and end; the segment is right where the word is more
  * than half a second longer. */
-static void fit_segment(vo_draft *d, double median) {
+static void fit_segment(vo_draft_segment *d, double median) {
     vocis_word *first = &d->words[0], *last = &d->words[d->n_words - 1];
     if (d->start < first->end && d->start - 0.5 > first->start)
         first->start = fmax(0, fmin(first->end - median, d->start));
@@ -94,8 +94,8 @@ static void fit_segment(vo_draft *d, double median) {
         d->end = last->end;
 }
 
-vo_status vo_words_assign(const vo_word_window *w, vo_word_list *list, vo_draft *drafts, int n,
-                          const char *prepended, const char *appended, vo_error *err) {
+vo_status vo_words_assign(const vo_word_window *w, vo_word_list *list, vo_draft_segment *drafts,
+                          int n, const char *prepended, const char *appended, vo_error *err) {
     const double offset = to_seconds(w->seek);
     double median = 0, last_speech = w->last_speech;
     vo_status status = find_median(list, &median, err);
@@ -104,7 +104,7 @@ vo_status vo_words_assign(const vo_word_window *w, vo_word_list *list, vo_draft 
     status = vo_merge_punctuations(list->texts, list->n, prepended, appended, err);
     int at = 0, kept = 0; /* words that are merged away leave; the others move up */
     for (int i = 0; status == VO_OK && i < n; i++) {
-        vo_draft *d = &drafts[i];
+        vo_draft_segment *d = &drafts[i];
         d->words = list->words + kept;
         d->n_words = 0;
         for (int passed = 0; at < list->n && passed < d->n_text; at++) {
@@ -129,7 +129,7 @@ vo_status vo_words_assign(const vo_word_window *w, vo_word_list *list, vo_draft 
 /* ---- where the next window begins ------------------------------------------------------------ */
 
 /* Where the last word ends, else the last segment; NaN without either. */
-static double end_of(const vo_draft *drafts, int n) {
+static double end_of(const vo_draft_segment *drafts, int n) {
     for (int i = n - 1; i >= 0; i--)
         if (drafts[i].n_words) return drafts[i].words[drafts[i].n_words - 1].end;
     return n ? drafts[n - 1].end : NAN;
@@ -144,7 +144,7 @@ static double oddness(const vocis_word *w) {
 }
 
 /* Whether the first eight words, but for marks, are so odd that nobody may have said them. */
-static bool looks_invented(const vo_draft *d) {
+static bool looks_invented(const vo_draft_segment *d) {
     static const char marks[] =
         "\"'\u201c\u00bf([{-\"'.\u3002,\uff0c!\uff01?\uff1f:\uff1a\u201d)]}\u3001";
     double sum = 0;
@@ -159,7 +159,7 @@ static bool looks_invented(const vo_draft *d) {
 }
 
 /* The first draft from i on that has words, or NULL. */
-static const vo_draft *with_words(const vo_draft *drafts, int n, int i) {
+static const vo_draft_segment *with_words(const vo_draft_segment *drafts, int n, int i) {
     for (; i < n; i++)
         if (drafts[i].n_words) return &drafts[i];
     return NULL;
@@ -167,15 +167,15 @@ static const vo_draft *with_words(const vo_draft *drafts, int n, int i) {
 
 /* Drops the first draft that looks invented between silences, or more of its kind, and all after
  * it: the next window begins there. */
-static void drop_invented(vo_word_window *w, const vo_draft *drafts, int *n) {
+static void drop_invented(vo_word_window *w, const vo_draft_segment *drafts, int *n) {
     const double offset = to_seconds(w->seek), window_end = to_seconds(w->seek + w->window_frames);
     const double origin = to_seconds(w->first), finish = to_seconds(w->last);
     double before = w->last_speech; /* where what is before the draft ends */
     for (int i = 0; i < *n; i++) {
-        const vo_draft *d = &drafts[i];
+        const vo_draft_segment *d = &drafts[i];
         if (!d->n_words) continue;
         if (looks_invented(d)) {
-            const vo_draft *next = with_words(drafts, *n, i + 1);
+            const vo_draft_segment *next = with_words(drafts, *n, i + 1);
             const double after = next ? next->words[0].start : offset + to_seconds(w->size);
             const bool silence_before = d->start - before > w->threshold ||
                                         d->start - origin < w->threshold || d->start - offset < 2;
@@ -192,13 +192,13 @@ static void drop_invented(vo_word_window *w, const vo_draft *drafts, int *n) {
     }
 }
 
-static void skip_silence(vo_word_window *w, const vo_draft *drafts, int *n) {
+static void skip_silence(vo_word_window *w, const vo_draft_segment *drafts, int *n) {
     const double offset = to_seconds(w->seek), end = end_of(drafts, *n);
     if (!w->single_ending && end > offset) {
         const double rest = to_seconds(w->seek + w->window_frames) - end;
         w->next = rest > w->threshold ? to_frames(end) : w->seek + w->size;
     }
-    const vo_draft *first = with_words(drafts, *n, 0);
+    const vo_draft_segment *first = with_words(drafts, *n, 0);
     if (looks_invented(first) && first->start - offset > w->threshold) {
         w->next = w->seek + to_frames(first->start - offset);
         w->again = true;
@@ -207,7 +207,7 @@ static void skip_silence(vo_word_window *w, const vo_draft *drafts, int *n) {
     drop_invented(w, drafts, n);
 }
 
-void vo_words_follow(vo_word_window *w, const vo_draft *drafts, int *n) {
+void vo_words_follow(vo_word_window *w, const vo_draft_segment *drafts, int *n) {
     const double end = end_of(drafts, *n);
     w->again = false;
     if (!w->single_ending && end > to_seconds(w->seek)) w->next = to_frames(end);
@@ -241,8 +241,8 @@ static void free_reading(reading *r) {
     vo_free(r->start);
 }
 
-static vo_status make_reading(const vo_track *t, const vo_draft *drafts, int n_drafts, reading *r,
-                              vo_error *err) {
+static vo_status make_reading(const vo_track *t, const vo_draft_segment *drafts, int n_drafts,
+                              reading *r, vo_error *err) {
     const vo_track_plan *plan = t->plan;
     const vo_whisper *model = plan->session->model->whisper;
     int32_t start[VO_MAX_START];
@@ -319,8 +319,8 @@ static vo_status list_words(const vo_track *t, const reading *r, vo_word_list *l
     return VO_OK;
 }
 
-vo_status vo_words_add(vo_track *t, const vo_word_window *window, vo_draft *drafts, int n_drafts,
-                       vo_word_list *list, vo_error *err) {
+vo_status vo_words_add(vo_track *t, const vo_word_window *window, vo_draft_segment *drafts,
+                       int n_drafts, vo_word_list *list, vo_error *err) {
     reading r = {0};
     vo_status status = make_reading(t, drafts, n_drafts, &r, err);
     if (status == VO_OK && r.n_text > 0 && r.n_seen > 0) {

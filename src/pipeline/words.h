@@ -10,13 +10,13 @@
 #include "text/words.h"
 
 /* A segment of a window before it is reported. */
-typedef struct vo_draft {
+typedef struct vo_draft_segment {
     int from, to; /* tokens of what was decoded */
     int n_text;   /* of them: text */
     double start, end;
     vocis_word *words; /* [n_words], not NULL once they were looked for */
     int n_words;
-} vo_draft;
+} vo_draft_segment;
 
 /* The words of a window: where their texts and times live. */
 typedef struct vo_word_list {
@@ -40,18 +40,19 @@ typedef struct vo_word_window {
 
 /* Finds the words of what a track has decoded in its window and puts them, in seconds of the input,
  * into the drafts, whose times they correct. The lane's rows are forgotten. */
-vo_status vo_words_add(vo_track *track, const vo_word_window *window, vo_draft *drafts,
+vo_status vo_words_add(vo_track *track, const vo_word_window *window, vo_draft_segment *drafts,
                        int n_drafts, vo_word_list *list, vo_error *err);
 
 /* ---- the rules alone: no network, no audio -------------------------------------------------- */
 
 /* Cleans up times and gives them to drafts. list: texts, and in words[i] the start and end, in
  * seconds of the window, and the probability of texts[i]. */
-vo_status vo_words_assign(const vo_word_window *window, vo_word_list *list, vo_draft *drafts,
-                          int n_drafts, const char *prepended, const char *appended, vo_error *err);
+vo_status vo_words_assign(const vo_word_window *window, vo_word_list *list,
+                          vo_draft_segment *drafts, int n_drafts, const char *prepended,
+                          const char *appended, vo_error *err);
 
 /* Where the next window begins now that words have times, and which drafts stay: the first *n.
  * Never stands still. */
-void vo_words_follow(vo_word_window *window, const vo_draft *drafts, int *n);
+void vo_words_follow(vo_word_window *window, const vo_draft_segment *drafts, int *n);
 
 #endif

@@ -150,6 +150,8 @@ static json_t *json_timings(const vocis_timings *t, bool *failed) {
     vo_json_put(o, "fallbacks", json_integer(t->fallbacks), failed);
     vo_json_put(o, "steps", json_integer(t->steps), failed);
     vo_json_put(o, "tokens", json_integer(t->tokens), failed);
+    vo_json_put(o, "proposed", json_integer(t->proposed), failed);
+    vo_json_put(o, "accepted", json_integer(t->accepted), failed);
     return o;
 }
 

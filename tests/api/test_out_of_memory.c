@@ -68,7 +68,10 @@ static void destroy_model(void *made) {
 }
 
 static vocis_status make_session(void **made, vocis_error *err) {
-    return vocis_session_create(model, vocis_session_default_params(), (vocis_session **)made, err);
+    vocis_session_params params = vocis_session_default_params();
+    params.speculate = VOCIS_SPECULATE_DRAFT; /* so that there is all that a session can have */
+    params.draft = model;
+    return vocis_session_create(model, params, (vocis_session **)made, err);
 }
 static void destroy_session(void *made) {
     vocis_session_destroy(made);

@@ -46,6 +46,10 @@ static vo_status check_input(const toy *model, const vo_lm_input *inputs, int i,
     if (in->n_tokens < 1 || in->n_tokens > model->lm.max_length - model->rows[in->row].length) {
         return vo_fail(err, VO_ERR_INTERNAL, "%d tokens do not fit into a row", in->n_tokens);
     }
+    if (in->n_logits < 0 || in->n_logits > in->n_tokens || in->n_logits > 1 + TOY_AHEAD ||
+        (in->n_logits > 1 && i > 0)) {
+        return vo_fail(err, VO_ERR_INTERNAL, "%d logits of %d tokens", in->n_logits, in->n_tokens);
+    }
     for (int j = 0; j < in->n_tokens; j++) {
         if (in->tokens[j] < 0 || in->tokens[j] >= model->params.n_vocab ||
             in->tokens[j] == model->params.eot) {
@@ -66,19 +70,25 @@ static vo_status step(void *self, const vo_lm_input *inputs, int n_inputs, float
     }
     if (model->steps++ == model->fail_at) return vo_fail(err, VO_ERR_IO, "the toy broke");
     model->rows_stepped += n_inputs;
-    float **out = model->logits + (size_t)(model->turn * model->lm.max_rows);
+    const int buffers = model->lm.max_rows + TOY_AHEAD;
+    float **out = model->logits + (size_t)(model->turn * buffers);
     model->turn = 1 - model->turn;
-    float **former = model->logits + (size_t)(model->turn * model->lm.max_rows);
-    for (int i = 0; i < model->lm.max_rows; i++) {
+    float **former = model->logits + (size_t)(model->turn * buffers);
+    for (int i = 0; i < buffers; i++) {
         for (int j = 0; j < model->params.n_vocab; j++) former[i][j] = 1e9f; /* no longer lent */
     }
-    for (int i = 0; i < n_inputs; i++) {
+    for (int i = 0, at = 0; i < n_inputs; i++) {
         vo_status status = check_input(model, inputs, i, err);
         if (status != VO_OK) return status;
         toy_row *row = &model->rows[inputs[i].row];
-        for (int j = 0; j < inputs[i].n_tokens; j++) append(row, inputs[i].tokens[j]);
-        toy_logits(model, row, row->length, out[i]);
-        if (model->edit) model->edit(model->edit_user, row, out[i], model->params.n_vocab);
+        const int wanted = inputs[i].n_logits > 0 ? inputs[i].n_logits : 1;
+        for (int j = 0; j < inputs[i].n_tokens; j++) {
+            append(row, inputs[i].tokens[j]);
+            if (j < inputs[i].n_tokens - wanted) continue;
+            toy_logits(model, row, row->length, out[at]);
+            if (model->edit) model->edit(model->edit_user, row, out[at], model->params.n_vocab);
+            at++;
+        }
     }
     *logits = out;
     return VO_OK;
@@ -148,13 +158,15 @@ toy *toy_create(toy_params params, int max_rows, int max_length) {
                         .n_vocab = params.n_vocab,
                         .max_rows = max_rows,
                         .max_length = max_length,
+                        .max_ahead = TOY_AHEAD,
                         .step = step,
                         .fork = fork_rows,
                         .rewind = rewind_row};
     model->rows = create_rows(max_rows, max_length);
     model->spare = create_rows(max_rows, max_length);
-    model->logits = allocate(2 * (size_t)max_rows, sizeof(*model->logits));
-    for (int i = 0; i < 2 * max_rows; i++) {
+    const int buffers = 2 * (max_rows + TOY_AHEAD);
+    model->logits = allocate((size_t)buffers, sizeof(*model->logits));
+    for (int i = 0; i < buffers; i++) {
         model->logits[i] = allocate((size_t)params.n_vocab, sizeof(float));
     }
     toy_reset(model, NULL, 0);
@@ -165,7 +177,7 @@ void toy_destroy(toy *model) {
     if (!model) return;
     destroy_rows(model->rows, model->lm.max_rows);
     destroy_rows(model->spare, model->lm.max_rows);
-    for (int i = 0; i < 2 * model->lm.max_rows; i++) free(model->logits[i]);
+    for (int i = 0; i < 2 * (model->lm.max_rows + TOY_AHEAD); i++) free(model->logits[i]);
     free(model->logits);
     free(model);
 }

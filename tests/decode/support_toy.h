@@ -19,6 +19,8 @@ typedef struct toy_params {
     float special_bias;
 } toy_params;
 
+enum { TOY_AHEAD = 8 }; /* lm.max_ahead */
+
 typedef struct toy_row {
     bool alive;
     int length;
@@ -30,7 +32,7 @@ typedef struct toy {
     toy_params params;
     vo_lm lm;
     toy_row *rows, *spare; /* [max_rows] each */
-    float **logits;        /* 2 * max_rows buffers of f32 [n_vocab], used in turn */
+    float **logits;        /* 2 * (max_rows + TOY_AHEAD) of f32 [n_vocab], halves used in turn */
     int turn;
     int steps, rows_stepped, forks;
     int fail_at; /* step that fails; -1: none */

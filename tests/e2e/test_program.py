@@ -840,6 +840,24 @@ class Measuring(WithModel):
         for wrong in [["--compute", "f8"], ["--chunking", "none"], ["--batch-size", "0"]]:
             self.assertEqual(self.transcribe(*wrong, CLIP)[0], 2)
 
+    def test_speculation_changes_nothing(self):
+        tiny = os.path.join(MODELS, "tiny.en")
+        greedy = ["--quiet", "--beam-size", "1", "--verbose", "True", CLIP]
+        status, plain, err = self.transcribe(*greedy)
+        self.assertEqual((status, err), (0, ""))
+        for words in [["--speculate", "ngram"], ["--speculate", "auto"], ["--draft", tiny],
+                      ["--speculate", "draft", "--draft", tiny, "--draft-compute", "int4"]]:
+            self.assertEqual(self.transcribe(*words, *greedy), (0, plain, ""), words)
+        for wrong in [["--speculate", "draft"], ["--speculate", "ngram", "--draft", tiny],
+                      ["--draft-compute", "int8"], ["--speculate", "auto", "--beam-size", "5"],
+                      ["--speculate", "auto", "--temperature", "1"]]:
+            self.assertEqual(self.transcribe("--beam-size", "1", *wrong, CLIP)[0], 2, wrong)
+        base = os.path.join(MODELS, "base")
+        if os.path.exists(base):
+            status, out, err = self.transcribe("--draft", base, *greedy)
+            self.assertEqual((status, out), (1, ""))
+            self.assertIn("another vocabulary", err)
+
     def test_eval_of_a_manifest(self):
         text = ("And so my fellow Americans ask not what your country can do for you, "
                 "ask what you can do for your country")

@@ -70,8 +70,8 @@ static void put_attention(file *f, const char *block, const char *kind) {
     put_pair(f, block, base, STATE, 0, true);
 }
 
-static void put_blocks(file *f, const char *side, bool cross) {
-    for (int i = 0; i < LAYERS; i++) {
+static void put_blocks(file *f, const char *side, bool cross, int layers) {
+    for (int i = 0; i < layers; i++) {
         char block[48];
         snprintf(block, sizeof block, "%s.blocks.%d", side, i);
         put_attention(f, block, "attn");
@@ -82,23 +82,23 @@ static void put_blocks(file *f, const char *side, bool cross) {
     }
 }
 
-bool hash_write_whisper(const char *path, int n_mels, int n_vocab) {
+static bool write_whisper(const char *path, int n_mels, int n_vocab, int layers) {
     file f = {0};
     vo_buf_printf(&f.header,
                   "{\"__metadata__\":{\"dims\":\"{\\\"n_mels\\\": %d, \\\"n_audio_ctx\\\": %d, "
                   "\\\"n_audio_state\\\": %d, \\\"n_audio_head\\\": 2, \\\"n_audio_layer\\\": %d, "
                   "\\\"n_vocab\\\": %d, \\\"n_text_ctx\\\": %d, \\\"n_text_state\\\": %d, "
                   "\\\"n_text_head\\\": 2, \\\"n_text_layer\\\": %d}\"}",
-                  n_mels, AUDIO_CTX, STATE, LAYERS, n_vocab, TEXT_CTX, STATE, LAYERS);
+                  n_mels, AUDIO_CTX, STATE, layers, n_vocab, TEXT_CTX, STATE, layers);
     put(&f, "encoder.conv1.weight", STATE, n_mels, 3);
     put(&f, "encoder.conv1.bias", STATE, 0, 0);
     put(&f, "encoder.conv2.weight", STATE, STATE, 3);
     put(&f, "encoder.conv2.bias", STATE, 0, 0);
-    put_blocks(&f, "encoder", false);
+    put_blocks(&f, "encoder", false, layers);
     put_pair(&f, "encoder", "ln_post", STATE, 0, true);
     put(&f, "decoder.token_embedding.weight", n_vocab, STATE, 0);
     put(&f, "decoder.positional_embedding", TEXT_CTX, STATE, 0);
-    put_blocks(&f, "decoder", true);
+    put_blocks(&f, "decoder", true, layers);
     put_pair(&f, "decoder", "ln", STATE, 0, true);
     vo_buf_puts(&f.header, "}");
     while (f.header.size % 8) vo_buf_puts(&f.header, " ");
@@ -112,6 +112,13 @@ bool hash_write_whisper(const char *path, int n_mels, int n_vocab) {
     vo_buf_free(&f.header);
     vo_buf_free(&f.data);
     return ok;
+}
+
+bool hash_write_whisper(const char *path, int n_mels, int n_vocab) {
+    return write_whisper(path, n_mels, n_vocab, LAYERS);
+}
+bool hash_write_small_whisper(const char *path, int n_mels, int n_vocab) {
+    return write_whisper(path, n_mels, n_vocab, LAYERS - 1);
 }
 
 static char folder[64];

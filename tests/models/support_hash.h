@@ -10,6 +10,8 @@
 
 /* Two layers of two heads of 16 on each side. Writes a safetensors file with OpenAI's names. */
 bool hash_write_whisper(const char *path, int n_mels, int n_vocab);
+/* The same without the second layer of either side. */
+bool hash_write_small_whisper(const char *path, int n_mels, int n_vocab);
 
 /* Fixtures of cmocka: a folder of our own with such a model, of 80 mels, at "hash". */
 int hash_folder_set_up(void **state);

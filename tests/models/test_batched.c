@@ -60,16 +60,19 @@ static void assert_same(const char *what, const vocis_result *a, const vocis_res
 
 static void compare(const char *compute, int beam, float increment) {
     if (!real_model("base") || !real_data(speech)) skip();
-    vocis_result *alone = run(compute, 1, (vocis_session_params){5, 1, 0}, beam, increment);
+    vocis_result *alone =
+        run(compute, 1, (vocis_session_params){.max_sequences = 5}, beam, increment);
     assert_true(alone->n_segments >= 6);
     static const struct {
         int threads, windows, workers;
     } cases[] = {{1, 2, 1}, {2, 3, 1}, {2, 8, 2}, {4, 3, 3}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char what[64];
-        vocis_result *batched =
-            run(compute, cases[i].threads,
-                (vocis_session_params){5, cases[i].windows, cases[i].workers}, beam, increment);
+        vocis_result *batched = run(compute, cases[i].threads,
+                                    (vocis_session_params){.max_sequences = 5,
+                                                           .max_windows = cases[i].windows,
+                                                           .max_workers = cases[i].workers},
+                                    beam, increment);
         snprintf(what, sizeof what, "%s, beam %d, %d threads, %d windows, %d workers", compute,
                  beam, cases[i].threads, cases[i].windows, cases[i].workers);
         assert_same(what, batched, alone);

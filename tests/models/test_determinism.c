@@ -64,7 +64,7 @@ static void make_outcome(int threads, const char *cpu, int beams, outcome *out) 
     out->audio_bytes = (size_t)dims->n_audio_ctx * (size_t)dims->n_audio_state * sizeof(float);
     out->audio = copy(vo_whisper_audio(session->workers->state), out->audio_bytes);
     vo_lm *lm = &session->lanes[0].lm;
-    assert_int_equal(lm->step(lm->self, &(vo_lm_input){0, N_PROMPT, prompt}, 1, &logits, &err),
+    assert_int_equal(lm->step(lm->self, &(vo_lm_input){0, N_PROMPT, prompt, 0}, 1, &logits, &err),
                      VO_OK);
     out->n_vocab = dims->n_vocab;
     out->logits_bytes = (size_t)dims->n_vocab * sizeof(float);
@@ -150,7 +150,8 @@ static void open_rows(rows *r) {
     assert_non_null(r->session);
     vo_whisper *whisper = r->session->model->whisper;
     assert_int_equal(vo_whisper_state_create(whisper, &r->engine->runtime,
-                                             (vo_whisper_state_params){ROWS, 2}, &r->state, &err),
+                                             (vo_whisper_state_params){.rows = ROWS, .windows = 2},
+                                             &r->state, &err),
                      VO_OK);
     r->bytes = (size_t)whisper->dims.n_vocab * sizeof(float);
     vo_audio jfk = real_audio(REAL_JFK);
@@ -184,8 +185,8 @@ static void test_neighbours(void **state) {
     open_rows(&r);
     for (int i = 0; i < ROWS; i++) {
         int n = 3 + i % (N_PROMPT - 2); /* tokens before the one that is compared */
-        step(&r, &(vo_whisper_feed){i, i % 2, n, prompt}, 1);
-        feed[i] = (vo_whisper_feed){i, i % 2, 1, &words[i]};
+        step(&r, &(vo_whisper_feed){i, i % 2, n, prompt, 0}, 1);
+        feed[i] = (vo_whisper_feed){i, i % 2, 1, &words[i], 0};
         step(&r, &feed[i], 1);
         alone[i] = copy(r.logits[0], r.bytes);
         rewind_row(&r, i, n);
@@ -213,16 +214,16 @@ static void test_forks(void **state) {
     rows r;
     vo_error err = {0};
     open_rows(&r);
-    step(&r, &(vo_whisper_feed){0, 0, N_PROMPT, prompt}, 1);
-    step(&r, &(vo_whisper_feed){0, 0, 1, &words[0]}, 1);
-    step(&r, &(vo_whisper_feed){0, 0, 1, &words[1]}, 1);
+    step(&r, &(vo_whisper_feed){0, 0, N_PROMPT, prompt, 0}, 1);
+    step(&r, &(vo_whisper_feed){0, 0, 1, &words[0], 0}, 1);
+    step(&r, &(vo_whisper_feed){0, 0, 1, &words[1], 0}, 1);
     float *want = copy(r.logits[0], r.bytes);
     rewind_row(&r, 0, 0);
-    step(&r, &(vo_whisper_feed){0, 1, N_PROMPT, prompt}, 1);
+    step(&r, &(vo_whisper_feed){0, 1, N_PROMPT, prompt, 0}, 1);
     assert_int_equal(vo_kv_fork(vo_whisper_cache(r.state), 0, ROWS, parents, ROWS, &err), VO_OK);
     vo_whisper_feed feed[ROWS];
     for (int k = 0; k < 2; k++) {
-        for (int i = 0; i < ROWS; i++) feed[i] = (vo_whisper_feed){i, 1, 1, &words[k]};
+        for (int i = 0; i < ROWS; i++) feed[i] = (vo_whisper_feed){i, 1, 1, &words[k], 0};
         step(&r, feed, ROWS);
     }
     for (int i = 0; i < ROWS; i++) assert_memory_equal(r.logits[i], want, r.bytes);

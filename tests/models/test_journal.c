@@ -47,7 +47,8 @@ static int set_up(void **state) {
     vo_audio_free(&jfk);
     if (vo_model_load(engine, hash_folder_at("hash"), "f32", &model, &err) != VO_OK) return -1;
     for (int i = 0; i < SESSIONS; i++) {
-        const vocis_session_params p = {2, sizes[i][0], sizes[i][1]};
+        const vocis_session_params p = {
+            .max_sequences = 2, .max_windows = sizes[i][0], .max_workers = sizes[i][1]};
         if (vo_session_create(model, p, &sessions[i], &err) != VO_OK) return -1;
     }
     return 0;

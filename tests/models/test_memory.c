@@ -47,8 +47,11 @@ static int64_t most_with(const char *compute) {
     assert_non_null(engine);
     assert_int_equal(vo_model_load(engine, real_model("base"), compute, &model, &err), VO_OK);
     look();
-    assert_int_equal(vo_session_create(model, (vocis_session_params){1, 1, 1}, &session, &err),
-                     VO_OK);
+    assert_int_equal(
+        vo_session_create(
+            model, (vocis_session_params){.max_sequences = 1, .max_windows = 1, .max_workers = 1},
+            &session, &err),
+        VO_OK);
     look();
     vo_audio audio = real_audio(REAL_JFK);
     vocis_transcribe_params params = real_params(1);

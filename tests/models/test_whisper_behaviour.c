@@ -604,7 +604,7 @@ static void test_steps_allocate_nothing(void **state) {
     const int32_t start[] = {50258, 50259, 50359}, word = COUNTRY;
     const int parents[] = {0, 0, 0, 0, 0};
     vo_lm_input rows[5];
-    for (int i = 0; i < 5; i++) rows[i] = (vo_lm_input){i, 1, &word};
+    for (int i = 0; i < 5; i++) rows[i] = (vo_lm_input){i, 1, &word, 0};
     vo_whisper_state *s = f->session->workers->state;
     const vo_whisper_dims *dims = &f->session->model->whisper->dims;
     const size_t mel_bytes = 2 * (size_t)dims->n_audio_ctx * (size_t)dims->n_mels * sizeof(float);
@@ -616,7 +616,8 @@ static void test_steps_allocate_nothing(void **state) {
         memcpy(vo_whisper_mel(s), mel, mel_bytes);
         assert_int_equal(vo_whisper_encode(s, 0, &err), VO_OK);
         assert_int_equal(lm->rewind(lm->self, 0, 0, &err), VO_OK);
-        assert_int_equal(lm->step(lm->self, &(vo_lm_input){0, 3, start}, 1, &logits, &err), VO_OK);
+        assert_int_equal(lm->step(lm->self, &(vo_lm_input){0, 3, start, 0}, 1, &logits, &err),
+                         VO_OK);
         for (int i = 0; i < 3; i++)
             assert_int_equal(lm->step(lm->self, rows, 1, &logits, &err), VO_OK);
         assert_int_equal(lm->fork(lm->self, parents, 5, &err), VO_OK);

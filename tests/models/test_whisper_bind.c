@@ -164,8 +164,8 @@ static vo_status load(const change *c, vo_error *err) {
     vo_status status = vo_weights_open_memory(bytes, size, "made.bin", &weights, err);
     if (status == VO_OK) status = vo_whisper_load(weights, &model, err);
     if (status == VO_OK)
-        status =
-            vo_whisper_state_create(model, &runtime, (vo_whisper_state_params){1, 1}, &state, err);
+        status = vo_whisper_state_create(
+            model, &runtime, (vo_whisper_state_params){.rows = 1, .windows = 1}, &state, err);
     vo_whisper_state_destroy(state);
     vo_whisper_destroy(model);
     vo_runtime_destroy(&runtime);

@@ -188,9 +188,9 @@ static void scales_fold_away(void **state) {
         real_encode(s, jfk.samples, jfk.n_samples);
         float *const *logits;
         const int n = s->model->whisper->dims.n_vocab;
-        assert_int_equal(
-            vo_whisper_step(s->workers->state, &(vo_whisper_feed){0, 0, 6, ids}, 1, &logits, NULL),
-            VO_OK);
+        assert_int_equal(vo_whisper_step(s->workers->state, &(vo_whisper_feed){0, 0, 6, ids, 0}, 1,
+                                         &logits, NULL),
+                         VO_OK);
         if (m == 0) first = vo_alloc((size_t)n * sizeof *first);
         double error = 0, size = 0;
         for (int i = 0; i < n; i++) {

@@ -166,9 +166,9 @@ static void same_logits(void **state) {
         static const int32_t ids[] = {50258, 50259, 50359};
         float *const *logits;
         size_t bytes = (size_t)s->model->whisper->dims.n_vocab * sizeof **logits;
-        assert_int_equal(
-            vo_whisper_step(s->workers->state, &(vo_whisper_feed){0, 0, 3, ids}, 1, &logits, NULL),
-            VO_OK);
+        assert_int_equal(vo_whisper_step(s->workers->state, &(vo_whisper_feed){0, 0, 3, ids, 0}, 1,
+                                         &logits, NULL),
+                         VO_OK);
         if (m == 0) {
             first = vo_alloc(bytes);
             memcpy(first, logits[0], bytes);

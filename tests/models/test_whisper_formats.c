@@ -47,7 +47,7 @@ static void check_ggml(vocis_engine *engine, const char *name, json_t *golden,
     vo_error err = {0};
     float *const *logits;
     vo_lm *lm = &session->lanes[0].lm;
-    assert_int_equal(lm->step(lm->self, &(vo_lm_input){0, n, ids}, 1, &logits, &err), VO_OK);
+    assert_int_equal(lm->step(lm->self, &(vo_lm_input){0, n, ids, 0}, 1, &logits, &err), VO_OK);
     size_t i;
     json_t *value;
     json_array_foreach(json_object_get(golden, "logits_every_500th"), i, value) worst =

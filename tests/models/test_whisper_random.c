@@ -148,7 +148,7 @@ static void test_logits(void **state) {
     float *const *logits;
     int64_t count;
     assert_int_equal(lm->rewind(lm->self, 0, 0, &err), VO_OK);
-    assert_int_equal(lm->step(lm->self, &(vo_lm_input){0, n, ids}, 1, &logits, &err), VO_OK);
+    assert_int_equal(lm->step(lm->self, &(vo_lm_input){0, n, ids, 0}, 1, &logits, &err), VO_OK);
     double worst = row_distance(logits[0], json_object_get(f->golden, "last_logits_first16"), 16);
     size_t i;
     json_t *pair;
@@ -264,8 +264,8 @@ static void decode_window(fixture *f, const vocis_transcribe_params *p, vo_decod
     vo_lm *lm = &f->session->lanes[0].lm;
     float *const *logits;
     assert_int_equal(lm->rewind(lm->self, 0, 0, &err), VO_OK);
-    assert_int_equal(lm->step(lm->self, &(vo_lm_input){0, sot + 1, prompt.ids}, 1, &logits, &err),
-                     VO_OK);
+    assert_int_equal(
+        lm->step(lm->self, &(vo_lm_input){0, sot + 1, prompt.ids, 0}, 1, &logits, &err), VO_OK);
     *no_speech = expf(logits[0][ids->no_speech] - vo_logsumexp(logits[0], ids->n_vocab));
     int fed = sot + 1 < prompt.n ? sot + 1 : sot;
     assert_int_equal(lm->rewind(lm->self, 0, fed, &err), VO_OK);

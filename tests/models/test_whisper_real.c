@@ -113,7 +113,7 @@ static void test_logits(void **state) {
     double worst = 0;
     for (size_t i = 0; i < json_array_size(ids); i++) {
         int32_t id = (int32_t)json_integer_value(json_array_get(ids, i));
-        vo_lm_input input = {0, 1, &id};
+        vo_lm_input input = {0, 1, &id, 0};
         float *const *logits;
         assert_int_equal(lm->step(lm->self, &input, 1, &logits, &err), VO_OK);
         json_t *top = json_array_get(json_object_get(golden, "top20_ids"), i);
@@ -212,7 +212,7 @@ static double logit_gap(fixture *f, const char *path, const vocis_transcribe_par
     vo_tokens_append(&prompt, window.ids, window.n, &err);
     encode_window(f, path, seek);
     vo_lm *lm = &f->session->lanes[0].lm;
-    vo_lm_input input = {0, prompt.n, prompt.ids};
+    vo_lm_input input = {0, prompt.n, prompt.ids, 0};
     float *const *logits;
     assert_int_equal(lm->rewind(lm->self, 0, 0, &err), VO_OK);
     assert_int_equal(lm->step(lm->self, &input, 1, &logits, &err), VO_OK);

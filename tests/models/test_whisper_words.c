@@ -277,8 +277,9 @@ static void compare_clips(const char *model, const char *compute, int least, boo
     if (!real_model(model) || !real_data(name)) skip();
     json_t *golden = json_load_file(real_data(name), 0, NULL), *clip;
     vocis_engine *engine = real_engine(0, getenv("VOCIS_CPU"));
-    vocis_session *session =
-        open_session(engine, real_model(model), compute, (vocis_session_params){1, 1, 1});
+    vocis_session *session = open_session(
+        engine, real_model(model), compute,
+        (vocis_session_params){.max_sequences = 1, .max_windows = 1, .max_workers = 1});
     use_upper_half(session);
     static differences d;
     d = (differences){0};
@@ -450,18 +451,24 @@ static void test_company(void **state) {
     if (!real_model("base") || !real_data("golden/whisper_real/visible.flac")) skip();
     static const char *const computes[] = {"int8", "f32"};
     for (int i = 0; i < 2; i++) {
-        vocis_result *alone =
-            in_company(computes[i], 1, (vocis_session_params){1, 1, 1}, VOCIS_CHUNK_SPEECH);
-        vocis_result *batched =
-            in_company(computes[i], 2, (vocis_session_params){2, 3, 1 + i}, VOCIS_CHUNK_SPEECH);
+        vocis_result *alone = in_company(
+            computes[i], 1,
+            (vocis_session_params){.max_sequences = 1, .max_windows = 1, .max_workers = 1},
+            VOCIS_CHUNK_SPEECH);
+        vocis_result *batched = in_company(
+            computes[i], 2,
+            (vocis_session_params){.max_sequences = 2, .max_windows = 3, .max_workers = 1 + i},
+            VOCIS_CHUNK_SPEECH);
         assert_same_words(batched, alone);
         vo_result_destroy(alone);
         vo_result_destroy(batched);
     }
-    vocis_result *one =
-        in_company("int8", 1, (vocis_session_params){1, 1, 1}, VOCIS_CHUNK_SEQUENTIAL);
-    vocis_result *two =
-        in_company("int8", 2, (vocis_session_params){5, 1, 1}, VOCIS_CHUNK_SEQUENTIAL);
+    vocis_result *one = in_company(
+        "int8", 1, (vocis_session_params){.max_sequences = 1, .max_windows = 1, .max_workers = 1},
+        VOCIS_CHUNK_SEQUENTIAL);
+    vocis_result *two = in_company(
+        "int8", 2, (vocis_session_params){.max_sequences = 5, .max_windows = 1, .max_workers = 1},
+        VOCIS_CHUNK_SEQUENTIAL);
     assert_same_words(two, one);
     vo_result_destroy(one);
     vo_result_destroy(two);

@@ -49,13 +49,13 @@ static vo_word_window read_window(const json_t *w) {
                             .threshold = number(w, "threshold")};
 }
 
-static int read_drafts(const json_t *w, vo_draft *drafts) {
+static int read_drafts(const json_t *w, vo_draft_segment *drafts) {
     const json_t *list = json_object_get(w, "drafts");
     const int n = (int)json_array_size(list);
     assert_in_range(n, 1, MOST);
     for (int i = 0; i < n; i++) {
         const json_t *d = json_array_get(list, (size_t)i);
-        drafts[i] = (vo_draft){
+        drafts[i] = (vo_draft_segment){
             .n_text = (int)number(d, "n"), .start = number(d, "start"), .end = number(d, "end")};
     }
     return n;
@@ -77,7 +77,7 @@ static vo_word_list read_words(const json_t *w) {
     return words;
 }
 
-static vo_status assign(const json_t *w, vo_word_list *list, vo_draft *drafts, int n,
+static vo_status assign(const json_t *w, vo_word_list *list, vo_draft_segment *drafts, int n,
                         vo_error *err) {
     const vo_word_window window = read_window(w);
     const vocis_transcribe_params p = vo_transcribe_default_params();
@@ -85,7 +85,7 @@ static vo_status assign(const json_t *w, vo_word_list *list, vo_draft *drafts, i
                            err);
 }
 
-static void check_draft(size_t window, int i, const vo_draft *d, const json_t *want) {
+static void check_draft(size_t window, int i, const vo_draft_segment *d, const json_t *want) {
     const json_t *words = json_object_get(want, "words");
     if (d->start != number(want, "start") || d->end != number(want, "end"))
         fail_msg("window %zu, segment %d: %.17g to %.17g instead of %.17g to %.17g", window, i,
@@ -108,7 +108,7 @@ static void test_windows(void **state) {
         const json_t *w = json_array_get(windows, i), *result = json_object_get(w, "result");
         vo_word_window window = read_window(w);
         vo_word_list list = read_words(w);
-        vo_draft drafts[MOST];
+        vo_draft_segment drafts[MOST];
         vo_error err = {0};
         int n = read_drafts(w, drafts);
         assert_int_equal(assign(w, &list, drafts, n, &err), VO_OK);
@@ -132,7 +132,8 @@ static void test_windows(void **state) {
 /* One segment whose only word takes no time: the reference would decode this window for ever. */
 static void test_never_stands_still(void **state) {
     vocis_word word = {.text = " x", .start = 40.0, .end = 40.004, .probability = 0.9f};
-    const vo_draft draft = {.n_text = 1, .start = 40, .end = 40.004, .words = &word, .n_words = 1};
+    const vo_draft_segment draft = {
+        .n_text = 1, .start = 40, .end = 40.004, .words = &word, .n_words = 1};
     for (int off = 0; off < 2; off++) {
         vo_word_window w = {.seek = 4000,
                             .size = 700,
@@ -150,7 +151,8 @@ static void test_never_stands_still(void **state) {
  */
 static void test_stretch(void **state) {
     vocis_word word = {.text = " x", .start = 103.0, .end = 103.01, .probability = 0.05f};
-    const vo_draft draft = {.n_text = 1, .start = 103, .end = 103.01, .words = &word, .n_words = 1};
+    const vo_draft_segment draft = {
+        .n_text = 1, .start = 103, .end = 103.01, .words = &word, .n_words = 1};
     vo_word_window w = {.seek = 10000,
                         .size = 400,
                         .window_frames = 3000,
@@ -177,7 +179,7 @@ static void test_no_memory(void **state) {
     bool failed = true;
     for (int after = 0; failed; after++) {
         vo_word_list list = read_words(w);
-        vo_draft drafts[MOST];
+        vo_draft_segment drafts[MOST];
         vo_error err = {0};
         const int n = read_drafts(w, drafts);
         vo_memory_fail_after(after, after % 2);

@@ -77,18 +77,18 @@ void vo_whisper_find_inputs(vo_whisper_text_plan *p, const vo_whisper_text_input
 static vo_status create_text_plan(vo_whisper_state *s, vo_error *err) {
     vo_graph *g = vo_whisper_text_graph(s, err);
     if (!g) return VO_ERR_MEMORY;
-    const vo_whisper_text_inputs in = vo_whisper_make_inputs(s, g, s->capacity, s->p.rows);
+    const vo_whisper_text_inputs in = vo_whisper_make_inputs(s, g, s->capacity, s->n_logits);
     vo_array *logits = vo_whisper_decoder(g, s->model, s->self, s->cross, &in);
     vo_status status =
         vo_plan_create(&s->runtime, g, &logits, 1, (vo_plan_params){.observer = s->model->observer},
                        &s->text.plan, err);
     if (status != VO_OK) return status;
     vo_whisper_find_inputs(&s->text, &in);
-    s->logits = vo_alloc_array((size_t)s->p.rows, sizeof *s->logits);
+    s->logits = vo_alloc_array((size_t)s->n_logits, sizeof *s->logits);
     s->fed = vo_alloc_array((size_t)s->p.rows, sizeof *s->fed);
     if (!s->logits || !s->fed) return vo_fail(err, VO_ERR_MEMORY, "no memory for a session");
     float *out = vo_plan_data(s->text.plan, logits);
-    for (int i = 0; i < s->p.rows; i++) s->logits[i] = out + i * logits->row_stride;
+    for (int i = 0; i < s->n_logits; i++) s->logits[i] = out + i * logits->row_stride;
     return VO_OK;
 }
 
@@ -111,15 +111,21 @@ vo_status vo_whisper_state_create(const vo_whisper *model, const vo_runtime *run
                                   vo_error *err) {
     const vo_whisper_dims *dims = &model->dims;
     if (params.rows < 1 || params.rows > VO_WHISPER_MAX_ROWS || params.windows < 1 ||
-        params.windows > params.rows)
-        return vo_fail(err, VO_ERR_ARGUMENT, "%d rows and %d windows are not possible", params.rows,
-                       params.windows);
+        params.windows > params.rows || params.ahead < 0 || params.ahead > VO_WHISPER_MAX_AHEAD)
+        return vo_fail(err, VO_ERR_ARGUMENT,
+                       "%d rows, %d windows and %d tokens ahead are not "
+                       "possible",
+                       params.rows, params.windows, params.ahead);
+    if (params.heard && (!vo_whisper_same_dims(model, params.heard->model) ||
+                         params.windows > params.heard->p.windows))
+        return vo_fail(err, VO_ERR_ARGUMENT, "a model of another size hears something else");
     vo_whisper_state *s = vo_alloc(sizeof *s);
     if (!s) return vo_fail(err, VO_ERR_MEMORY, "no memory for a session");
     s->model = model;
     s->runtime = *runtime;
     s->p = params;
-    s->capacity = params.rows > TEXT_CAPACITY ? params.rows : TEXT_CAPACITY;
+    s->n_logits = params.rows + params.windows * params.ahead;
+    s->capacity = s->n_logits > TEXT_CAPACITY ? s->n_logits : TEXT_CAPACITY;
     vo_kv_params self = {.layers = dims->n_text_layer,
                          .heads = dims->n_text_head,
                          .head_dim = dims->n_text_state / dims->n_text_head,
@@ -133,8 +139,11 @@ vo_status vo_whisper_state_create(const vo_whisper *model, const vo_runtime *run
     cross.max_length = dims->n_audio_ctx;
     cross.slots = 0;
     vo_status status = vo_kv_create(self, &s->self, err);
-    if (status == VO_OK) status = vo_kv_create(cross, &s->cross, err);
-    if (status == VO_OK) status = create_audio_plan(s, err);
+    if (params.heard)
+        s->cross = params.heard->cross;
+    else if (status == VO_OK)
+        status = vo_kv_create(cross, &s->cross, err);
+    if (status == VO_OK && !params.heard) status = create_audio_plan(s, err);
     if (status == VO_OK) status = create_text_plan(s, err);
     if (status != VO_OK)
         vo_whisper_state_destroy(s);
@@ -149,7 +158,7 @@ void vo_whisper_state_destroy(vo_whisper_state *s) {
     vo_plan_destroy(s->text.plan);
     vo_whisper_aligner_destroy(s->aligner);
     vo_kv_destroy(s->self);
-    vo_kv_destroy(s->cross);
+    if (!s->p.heard) vo_kv_destroy(s->cross);
     vo_free(s->logits);
     vo_free(s->fed);
     vo_free(s);
@@ -166,7 +175,7 @@ vo_kv *vo_whisper_cache(vo_whisper_state *s) {
 }
 
 vo_status vo_whisper_encode(vo_whisper_state *s, int window, vo_error *err) {
-    if (window < 0 || window >= s->p.windows)
+    if (window < 0 || window >= s->p.windows || s->p.heard)
         return vo_fail(err, VO_ERR_ARGUMENT, "there is no audio window %d", window);
     int32_t t = s->model->dims.n_audio_ctx;
     for (int32_t i = 0; i < t; i++) s->audio_slots[i] = window * t + i;
@@ -174,10 +183,15 @@ vo_status vo_whisper_encode(vo_whisper_state *s, int window, vo_error *err) {
     return vo_plan_run(s->audio_plan, err);
 }
 
+/* Tokens whose logits are wanted. */
+static int wanted(const vo_whisper_feed *f) {
+    return f->n_logits > 0 ? f->n_logits : 1;
+}
+
 vo_status vo_whisper_check_feed(const vo_whisper_state *s, const vo_whisper_feed *f,
                                 vo_error *err) {
     if (f->row < 0 || f->row >= s->p.rows || f->window < 0 || f->window >= s->p.windows ||
-        f->n_tokens < 1 || f->n_tokens > s->model->dims.n_text_ctx)
+        f->n_tokens < 1 || f->n_tokens > s->model->dims.n_text_ctx || f->n_logits > f->n_tokens)
         return vo_fail(err, VO_ERR_ARGUMENT, "row %d cannot take %d tokens", f->row, f->n_tokens);
     for (int i = 0; i < f->n_tokens; i++)
         if (f->tokens[i] < 0 || f->tokens[i] >= s->model->dims.n_vocab)
@@ -189,12 +203,16 @@ vo_status vo_whisper_check_feed(const vo_whisper_state *s, const vo_whisper_feed
 static vo_status check_feeds(const vo_whisper_state *s, const vo_whisper_feed *feeds, int n,
                              int *total, vo_error *err) {
     vo_status status = VO_OK;
+    int n_logits = 0;
     *total = 0;
     if (n < 1 || n > s->p.rows) return vo_fail(err, VO_ERR_ARGUMENT, "%d rows in one step", n);
     for (int i = 0; status == VO_OK && i < n; i++) {
         status = vo_whisper_check_feed(s, &feeds[i], err);
         *total += feeds[i].n_tokens;
+        n_logits += wanted(&feeds[i]);
     }
+    if (status == VO_OK && n_logits > s->n_logits)
+        return vo_fail(err, VO_ERR_ARGUMENT, "logits of %d tokens in one step", n_logits);
     return status;
 }
 
@@ -227,8 +245,9 @@ static vo_status run_leading(vo_whisper_state *s, const vo_whisper_feed *feeds, 
                              int total, int *fed, vo_error *err) {
     vo_status status = VO_OK;
     for (int i = 0; i < n_feeds && status == VO_OK; i++) {
-        while (status == VO_OK && total > s->capacity && fed[i] + 1 < feeds[i].n_tokens) {
-            int n = feeds[i].n_tokens - fed[i] - 1;
+        while (status == VO_OK && total > s->capacity &&
+               fed[i] + wanted(&feeds[i]) < feeds[i].n_tokens) {
+            int n = feeds[i].n_tokens - fed[i] - wanted(&feeds[i]);
             if (n > s->capacity) n = s->capacity;
             if (n > total - s->capacity) n = total - s->capacity;
             status = vo_whisper_put_tokens(s, &s->text, &feeds[i], fed[i], n, 0, err);
@@ -242,7 +261,7 @@ static vo_status run_leading(vo_whisper_state *s, const vo_whisper_feed *feeds, 
 
 vo_status vo_whisper_step(vo_whisper_state *s, const vo_whisper_feed *feeds, int n_feeds,
                           float *const **logits, vo_error *err) {
-    int total, at = 0, *fed = s->fed;
+    int total, at = 0, n_logits = 0, *fed = s->fed;
     vo_status status = check_feeds(s, feeds, n_feeds, &total, err);
     memset(fed, 0, (size_t)s->p.rows * sizeof *fed);
     if (status == VO_OK) status = run_leading(s, feeds, n_feeds, total, fed, err);
@@ -250,11 +269,15 @@ vo_status vo_whisper_step(vo_whisper_state *s, const vo_whisper_feed *feeds, int
         int n = feeds[i].n_tokens - fed[i];
         status = vo_whisper_put_tokens(s, &s->text, &feeds[i], fed[i], n, at, err);
         at += n;
-        s->text.picked[i] = at - 1;
+        for (int w = wanted(&feeds[i]); w > 0; w--) s->text.picked[n_logits++] = at - w;
     }
-    if (status == VO_OK) status = vo_whisper_run_text(s, &s->text, at, n_feeds, err);
+    if (status == VO_OK) status = vo_whisper_run_text(s, &s->text, at, n_logits, err);
     *logits = s->logits;
     return status;
+}
+
+bool vo_whisper_same_dims(const vo_whisper *a, const vo_whisper *b) {
+    return memcmp(&a->dims, &b->dims, sizeof a->dims) == 0;
 }
 
 /* Bytes of so many weights of a layer, or of the token table. */

@@ -24,8 +24,9 @@ struct vo_whisper_state {
     int32_t *audio_slots;
     vo_whisper_text_plan text;
     int capacity;                       /* tokens of one run */
+    int n_logits;                       /* most of one run */
     int *fed;                           /* [rows] scratch of a step */
-    float **logits;                     /* [rows], into the plan's output */
+    float **logits;                     /* [n_logits], into the plan's output */
     struct vo_whisper_aligner *aligner; /* align.c; NULL before its first use */
 };
 

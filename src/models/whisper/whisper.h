@@ -87,17 +87,22 @@ void vo_whisper_cross_store(vo_graph *graph, const vo_whisper *model, vo_kv *cro
 
 typedef struct vo_whisper_state vo_whisper_state;
 
-enum { VO_WHISPER_MAX_ROWS = 256 };
+enum { VO_WHISPER_MAX_ROWS = 256, VO_WHISPER_MAX_AHEAD = 16 };
 
 typedef struct vo_whisper_state_params {
     int rows;    /* token sequences at once: beams or samples */
     int windows; /* audio windows held at once */
+    int ahead;   /* logits that a step may give for each window besides one for each row */
+    /* A state of a model with the same sizes, whose audio windows this one listens to: it has none
+     * of its own and cannot encode. It must outlive this one. NULL: its own */
+    struct vo_whisper_state *heard;
 } vo_whisper_state_params;
 
 vo_status vo_whisper_state_create(const vo_whisper *model, const vo_runtime *runtime,
                                   vo_whisper_state_params params, vo_whisper_state **state,
                                   vo_error *err);
 void vo_whisper_state_destroy(vo_whisper_state *state);
+bool vo_whisper_same_dims(const vo_whisper *a, const vo_whisper *b);
 
 /* Where to write one window of mel, [2 * n_audio_ctx][n_mels], before each vo_whisper_encode. */
 float *vo_whisper_mel(vo_whisper_state *state);
@@ -111,9 +116,10 @@ typedef struct vo_whisper_feed {
     int row, window;
     int n_tokens;
     const int32_t *tokens; /* checked against the vocabulary */
+    int n_logits;          /* after how many of its last tokens logits are wanted; 0: 1 */
 } vo_whisper_feed;
-/* Runs the decoder; (*logits)[i] is [n_vocab] after the last token of feeds[i], borrowed until
- * the next call. Allocates nothing. */
+/* Runs the decoder; *logits are those wanted, [n_vocab] each, one feed's after the other's,
+ * borrowed until the next call. Allocates nothing. */
 vo_status vo_whisper_step(vo_whisper_state *state, const vo_whisper_feed *feeds, int n_feeds,
                           float *const **logits, vo_error *err);
 vo_kv *vo_whisper_cache(vo_whisper_state *state); /* rows: fork, truncate */
