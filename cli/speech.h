@@ -11,7 +11,7 @@
 
 typedef struct speech_options {
     const char *model, *cache_dir, *cpu, *compute;
-    const char *chunking;
+    const char *chunking, *boost;
     bool offline, quiet;
     int threads, batch_size;
 } speech_options;
@@ -74,6 +74,13 @@ typedef struct speech_options {
         .help = "windows decoded side by side with --chunking vad (8)",                            \
         .at = offsetof(T, speech.batch_size), .min = 1, .max = 256                                 \
     }
+#define BOOST_OPTION(T)                                                                            \
+    {                                                                                              \
+        .kind = OPTION_TEXT, .name = "boost", .argument = "FILE",                                  \
+        .help = "names and terms to look out for: a phrase a line, as it should be written, and "  \
+                "perhaps a tab and a weight (1); lines that begin with # are comments",            \
+        .at = offsetof(T, speech.boost), .optional = true                                          \
+    }
 #define QUIET_OPTION(T)                                                                            \
     {                                                                                              \
         .kind = OPTION_FLAG, .name = "quiet", .letter = 'q',                                       \
@@ -90,6 +97,16 @@ typedef struct speech {
 /* The session that these settings need; params gets what the options say. */
 vocis_session_params speech_session_params(const speech_options *options,
                                            vocis_transcribe_params *params);
+/* The phrases of --boost. */
+typedef struct boost_list {
+    char *text; /* what the phrases point into */
+    vocis_boost *phrases;
+    int n;
+} boost_list;
+/* Reads them and sets params; what is wrong was said when it returns false. boost_free in the end. */
+bool boost_read(const speech_options *options, boost_list *list, vocis_transcribe_params *params);
+void boost_free(boost_list *list);
+
 /* Opens everything. Returns -1, else the exit status; what is wrong was said. */
 int speech_open(const verb *v, const speech_options *options, vocis_session_params session,
                 speech *s);

@@ -13,6 +13,7 @@
 #ifndef VO_DECODE_DECODE_H
 #define VO_DECODE_DECODE_H
 
+#include "decode/boost.h"
 #include "decode/lm.h"
 
 /* Changes logits in place before the choice of the next token. `tokens` is everything fed or
@@ -53,6 +54,8 @@ typedef struct vo_decode_params {
     uint64_t seed;        /* sampling: a row's choices depend on seed and row alone */
     const vo_logit_filter *filters;
     int n_filters;
+    const vo_boost *boost;     /* borrowed; NULL: nothing is boosted. Needs lm.rewind. With one beam
+                                  and several candidates only phrases of one token are */
     bool (*abort)(void *user); /* polled every step; NULL: never */
     void *abort_user;
 } vo_decode_params;
@@ -67,6 +70,8 @@ typedef struct vo_decode_result {
     bool ended;         /* eot was chosen, rather than a limit reached */
     double sum_logprob; /* includes eot's own when it was chosen; -inf if no token was allowed */
     double avg_logprob; /* sum / (n_tokens + 1) */
+    double boost;       /* the gaps of boosted phrases: add it to sum_logprob to judge the choices
+                           that the model made itself */
     int steps;          /* model steps taken */
 } vo_decode_result;
 
