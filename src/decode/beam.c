@@ -9,8 +9,8 @@
 
 #include "decode/search.h"
 
-/* Gives the choices of a path their bonus, lets one that pays for a phrase come in, and sorts them
- * again. Without the bonus of a phrase, the best of them would be as good as that one. */
+/* Gives the choices of a path their bonus, lets one that pays for a phrase come in, as good as the
+ * model's best one, and sorts them again. */
 static void boost(vo_decoder *d, int i, const float *logits) {
     const vo_search *search = &d->search;
     const vo_boost *list = search->params.boost;

@@ -129,7 +129,7 @@ void vo_search_sample(vo_decoder *d, float *const *logits) {
         vo_search_filter(d, path, logits[i]);
         scan_row(d, logits[i]);
         int sample = (int)(path - d->bank[0]);
-        push(d, path, logits[i], choose(d, logits[i], sample, search->steps - 1));
+        push(d, path, logits[i], choose(d, logits[i], sample, path->n - search->n_prompt));
         if (goes_on(search, path)) d->live[still_live++] = path;
     }
     search->n_live = still_live;
