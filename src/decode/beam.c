@@ -10,7 +10,7 @@
 #include "decode/search.h"
 
 /* Gives the choices of a path their bonus, lets one that pays for a phrase come in, as good as the
- * model's best one, and sorts them again. */
+ * model's best one and preferred, and sorts them again. */
 static void boost(vo_decoder *d, int i, const float *logits) {
     const vo_search *search = &d->search;
     const vo_boost *list = search->params.boost;
@@ -18,6 +18,7 @@ static void boost(vo_decoder *d, int i, const float *logits) {
     const size_t at = (size_t)i * (size_t)(search->params.beam_size + 1);
     vo_choice *choices = d->choices + at;
     double *bonus = d->bonus + at;
+    float *gaps = d->gaps + at;
     int n = d->counts[i];
     vo_boost_option option;
     const bool pays =
@@ -32,15 +33,20 @@ static void boost(vo_decoder *d, int i, const float *logits) {
         n = d->counts[i];
     }
     for (int k = 0; k < n; k++) {
-        const bool breaks = vo_boost_breaks(list, &path->boost, choices[k].token);
-        bonus[k] = breaks ? -(double)path->boost.spent : 0;
-        if (pays && choices[k].token == option.token) bonus[k] = (double)option.gap;
+        const bool anew = path->boost.spent <= 0 || path->boost.whole;
+        if (vo_boost_breaks(list, &path->boost, choices[k].token))
+            bonus[k] = -(double)path->boost.spent - VO_BOOST_PREFERENCE;
+        if (pays && choices[k].token == option.token) {
+            gaps[k] = option.gap;
+            bonus[k] = (double)option.gap + (anew ? VO_BOOST_PREFERENCE : 0);
+        }
         for (int m = k; m > 0 && choices[m].logprob + bonus[m] > choices[m - 1].logprob + bonus[m - 1];
              m--) {
             const vo_choice c = choices[m];
             const double x = bonus[m];
-            choices[m] = choices[m - 1], bonus[m] = bonus[m - 1];
-            choices[m - 1] = c, bonus[m - 1] = x;
+            const float gap = gaps[m];
+            choices[m] = choices[m - 1], bonus[m] = bonus[m - 1], gaps[m] = gaps[m - 1];
+            choices[m - 1] = c, bonus[m - 1] = x, gaps[m - 1] = gap;
         }
     }
 }
@@ -55,7 +61,10 @@ static void propose(vo_decoder *d, int i, float *logits) {
         choices[0] = (vo_choice){d->search.params.eot, -INFINITY};
         d->counts[i] = 1;
     }
-    for (int k = 0; k < d->counts[i]; k++) d->bonus[(size_t)i * (size_t)(beam + 1) + (size_t)k] = 0;
+    for (int k = 0; k <= beam; k++) {
+        d->bonus[(size_t)i * (size_t)(beam + 1) + (size_t)k] = 0;
+        d->gaps[(size_t)i * (size_t)(beam + 1) + (size_t)k] = 0;
+    }
     if (d->search.params.boost) boost(d, i, logits);
 }
 
@@ -70,11 +79,11 @@ static bool take_best(vo_decoder *d, int *parent, vo_choice *choice, float *gap)
         if (d->heads[i] == d->counts[i]) continue;
         const size_t head =
             (size_t)i * (size_t)(search->params.beam_size + 1) + (size_t)d->heads[i];
-        double sum = live[i].sum + live[i].credit + d->choices[head].logprob + d->bonus[head];
+        double sum = vo_path_score(&live[i]) + d->choices[head].logprob + d->bonus[head];
         if (*parent < 0 || sum > best_sum) {
             *parent = i;
             *choice = d->choices[head];
-            *gap = d->bonus[head] > 0 ? (float)d->bonus[head] : 0.0f;
+            *gap = d->gaps[head];
             best_sum = sum;
         }
     }

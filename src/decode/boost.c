@@ -166,7 +166,9 @@ static int insert(vo_boost_option *options, int n, int k, vo_boost_option option
 int vo_boost_options(const vo_boost *b, const vo_boost_state *s, const float *logits, float best,
                      int32_t own, const int32_t *chosen, int n_chosen, vo_boost_option *options,
                      int k) {
-    const bool may_pay_anew = s->n_paid < MOST_PAID;
+    /* A word that goes on by itself is first shown to be another one, or the listed one. */
+    const bool open = s->spent > 0 && !keeps(b, s, own);
+    const bool may_pay_anew = s->n_paid < MOST_PAID && !open;
     int n = 0;
     for (int32_t i = 0; s->node && i < b->nodes[s->node].n; i++) {
         const node *c = &b->nodes[b->nodes[s->node].first + i];
@@ -174,7 +176,7 @@ int vo_boost_options(const vo_boost *b, const vo_boost_state *s, const float *lo
         if (!(c->most - spent - gap >= 0) || (gap > 0 && spent <= 0 && !may_pay_anew)) continue;
         n = insert(options, n, k, (vo_boost_option){c->token, logits[c->token], gap, c->most - spent - gap});
     }
-    if ((s->spent > 0 && !s->whole) || own >= b->n_text || !may_pay_anew) return n;
+    if (own >= b->n_text || !may_pay_anew) return n;
     for (int32_t i = 0; i < b->nodes[0].n; i++) {
         const node *c = &b->nodes[b->nodes[0].first + i];
         const float gap = best - logits[c->token];

@@ -32,12 +32,13 @@ static bool allocate(vo_decoder *d) {
     d->live = vo_alloc_array(rows, sizeof(*d->live));
     d->choices = vo_alloc_array(n_choices, sizeof(*d->choices));
     d->bonus = vo_alloc_array(n_choices, sizeof(*d->bonus));
+    d->gaps = vo_alloc_array(n_choices, sizeof(*d->gaps));
     d->counts = vo_alloc_array(rows, sizeof(*d->counts));
     d->heads = vo_alloc_array(rows, sizeof(*d->heads));
     d->parents = vo_alloc_array(rows, sizeof(*d->parents));
     d->inputs = vo_alloc_array(rows, sizeof(*d->inputs));
     if (!d->all || !d->token_store || !d->logprob_store || !d->live || !d->choices || !d->bonus ||
-        !d->counts || !d->heads || !d->parents || !d->inputs || !vo_scan_init(&d->scan, d->lm.n_vocab)) {
+        !d->gaps || !d->counts || !d->heads || !d->parents || !d->inputs || !vo_scan_init(&d->scan, d->lm.n_vocab)) {
         return false;
     }
     for (size_t i = 0; i < n_paths; i++) {
@@ -75,6 +76,7 @@ void vo_decoder_destroy(vo_decoder *decoder) {
     vo_free(decoder->parents);
     vo_free(decoder->heads);
     vo_free(decoder->counts);
+    vo_free(decoder->gaps);
     vo_free(decoder->bonus);
     vo_free(decoder->choices);
     vo_free(decoder->live);
