@@ -103,7 +103,8 @@ typedef struct boost_list {
     vocis_boost *phrases;
     int n;
 } boost_list;
-/* Reads them and sets params; what is wrong was said when it returns false. boost_free in the end. */
+/* Reads them and sets params; what is wrong was said when it returns false. boost_free in the end.
+ */
 bool boost_read(const speech_options *options, boost_list *list, vocis_transcribe_params *params);
 void boost_free(boost_list *list);
 

@@ -261,7 +261,7 @@ typedef enum vocis_chunking { VOCIS_CHUNK_SEQUENTIAL, VOCIS_CHUNK_SPEECH } vocis
  * boosted as a whole, in this spelling or with a capital first letter. */
 typedef struct vocis_boost {
     const char *phrase; /* UTF-8; without a letter or digit it is ignored */
-    float weight;       /* how far the model's opinion may be overruled; 1 is usual, 0: not at all */
+    float weight; /* how far the model's opinion may be overruled; 1 is usual, 0: not at all */
 } vocis_boost;
 enum { VOCIS_MAX_BOOST = 10000, VOCIS_MAX_BOOST_BYTES = 256, VOCIS_MAX_BOOST_WEIGHT = 4 };
 

@@ -40,8 +40,8 @@ static void boost(vo_decoder *d, int i, const float *logits) {
             gaps[k] = option.gap;
             bonus[k] = (double)option.gap + (anew ? VO_BOOST_PREFERENCE : 0);
         }
-        for (int m = k; m > 0 && choices[m].logprob + bonus[m] > choices[m - 1].logprob + bonus[m - 1];
-             m--) {
+        for (int m = k;
+             m > 0 && choices[m].logprob + bonus[m] > choices[m - 1].logprob + bonus[m - 1]; m--) {
             const vo_choice c = choices[m];
             const double x = bonus[m];
             const float gap = gaps[m];

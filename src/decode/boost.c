@@ -174,7 +174,8 @@ int vo_boost_options(const vo_boost *b, const vo_boost_state *s, const float *lo
         const node *c = &b->nodes[b->nodes[s->node].first + i];
         const float gap = best - logits[c->token], spent = keeps(b, s, c->token) ? 0 : s->spent;
         if (!(c->most - spent - gap >= 0) || (gap > 0 && spent <= 0 && !may_pay_anew)) continue;
-        n = insert(options, n, k, (vo_boost_option){c->token, logits[c->token], gap, c->most - spent - gap});
+        n = insert(options, n, k,
+                   (vo_boost_option){c->token, logits[c->token], gap, c->most - spent - gap});
     }
     if (own >= b->n_text || !may_pay_anew) return n;
     for (int32_t i = 0; i < b->nodes[0].n; i++) {
@@ -184,7 +185,8 @@ int vo_boost_options(const vo_boost *b, const vo_boost_state *s, const float *lo
         if (s->node && child(b, s->node, c->token)) continue;
         /* what was just written is not written again for its budget */
         if (gap > 0 && s->n_paid > 0 && s->end == n_chosen && s->first == c->token) continue;
-        n = insert(options, n, k, (vo_boost_option){c->token, logits[c->token], gap, c->most - gap});
+        n = insert(options, n, k,
+                   (vo_boost_option){c->token, logits[c->token], gap, c->most - gap});
     }
     return n;
 }

@@ -38,7 +38,8 @@ static bool allocate(vo_decoder *d) {
     d->parents = vo_alloc_array(rows, sizeof(*d->parents));
     d->inputs = vo_alloc_array(rows, sizeof(*d->inputs));
     if (!d->all || !d->token_store || !d->logprob_store || !d->live || !d->choices || !d->bonus ||
-        !d->gaps || !d->counts || !d->heads || !d->parents || !d->inputs || !vo_scan_init(&d->scan, d->lm.n_vocab)) {
+        !d->gaps || !d->counts || !d->heads || !d->parents || !d->inputs ||
+        !vo_scan_init(&d->scan, d->lm.n_vocab)) {
         return false;
     }
     for (size_t i = 0; i < n_paths; i++) {

@@ -21,7 +21,7 @@ typedef struct vo_boost_mark {
     int n; /* of the path; 0: nowhere */
     double sum, credit, logsumexp;
     vo_boost_state state;
-    vo_choice own; /* what would have been chosen without boosting */
+    vo_choice own;                          /* what would have been chosen without boosting */
     vo_boost_option others[VO_BOOST_TRIES]; /* not tried yet, best first */
     int n_others;
 } vo_boost_mark;

@@ -116,8 +116,7 @@ static vo_status add_spellings(speller *s, const char *text, size_t size, const 
         int32_t *ids;
         int n;
         status = vo_tokenizer_encode(s->tokenizer, text + i, size - i, &ids, &n, err);
-        if (status == VO_OK)
-            s->phrases[s->n++] = (vo_boost_phrase){ids, n, budget[n > 1]};
+        if (status == VO_OK) s->phrases[s->n++] = (vo_boost_phrase){ids, n, budget[n > 1]};
     }
     return status;
 }

@@ -73,10 +73,13 @@ static void destroy_session(void *made) {
 }
 
 static vocis_status make_result(void **made, vocis_error *err) {
+    const vocis_boost boost = {"Chaka Zulu", 1};
     vocis_transcribe_params params = vocis_transcribe_default_params();
     params.max_tokens = 6;
     params.initial_prompt = "Some words, to begin with.";
     params.prefix = "And";
+    params.boost = &boost;
+    params.n_boost = 1;
     params.temperature_increment = 0;
     params.no_speech_threshold = 1;
     return vocis_transcribe(session, inside_samples(), INSIDE_SAMPLES, params,

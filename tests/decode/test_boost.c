@@ -19,8 +19,8 @@
 enum { VOCAB = 100, EOT = 60, ROWS = 6, LENGTH = 48 };
 static const int32_t prompt[2] = {61, 62};
 
-/* After `before` (the last token; -1: any), `token` has this logit; all others have -10. Where no rule
- * says anything, eot has 0. */
+/* After `before` (the last token; -1: any), `token` has this logit; all others have -10. Where no
+ * rule says anything, eot has 0. */
 typedef struct rule {
     int32_t before, token;
     float logit;
@@ -336,7 +336,7 @@ static void test_impossible_phrases_are_refused(void **state) {
     uint8_t kinds[EOT];
     fill_kinds(kinds);
     const int32_t good = 1, high = EOT, low = -1;
-    const vo_boost_phrase bad[] = {{&high, 1, 1}, {&low, 1, 1},    {&good, -1, 1},
+    const vo_boost_phrase bad[] = {{&high, 1, 1},  {&low, 1, 1},    {&good, -1, 1},
                                    {&good, 1, -1}, {&good, 1, NAN}, {&good, 1, INFINITY}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         vo_boost *boost = NULL;

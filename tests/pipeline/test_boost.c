@@ -72,7 +72,8 @@ static void test_spellings(void **state) {
 }
 
 static void test_what_is_left_out(void **state) {
-    const char *nothing[] = {"", " \t ", "...", ",,,,,", "\xe2\x99\xaa", "the", "of the", "The", "and"};
+    const char *nothing[] = {"",    " \t ",   "...", ",,,,,", "\xe2\x99\xaa",
+                             "the", "of the", "The", "and"};
     for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++) {
         vo_boost *boost = make(nothing[i], 1, 1);
         assert_null(boost);
@@ -96,7 +97,7 @@ static void test_what_is_refused(void **state) {
     char text[VOCIS_MAX_BOOST_BYTES + 2];
     memset(text, 'a', sizeof text);
     text[sizeof text - 1] = '\0';
-    const vocis_boost bad[] = {{NULL, 1},        {text, 1},       {"\xff", 1},    {"a\xc3", 1},
+    const vocis_boost bad[] = {{NULL, 1},           {text, 1},     {"\xff", 1},    {"a\xc3", 1},
                                {"\xed\xa0\x80", 1}, {"Chaka", -1}, {"Chaka", NAN}, {"Chaka", 4.1f}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         vo_boost *boost = NULL;
