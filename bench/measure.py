@@ -172,6 +172,27 @@ def test_data():
     return Path(folder).resolve() if folder else None
 
 
+def write_manifest(clips, path):
+    """clips: (audio, text). The manifest of `vocis eval`, one JSON object a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = (json.dumps({"audio": str(audio), "text": text}) for audio, text in clips)
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def default_manifest():
+    """The clips of the test data that have a transcript, else the clip of the repository."""
+    data = test_data()
+    goldens = data / "golden/whisper_real/base.json" if data else None
+    if goldens and goldens.exists():
+        files = json.loads(goldens.read_text(encoding="utf-8"))["files"]
+        clips = [(data / f["file"], f["reference"]) for f in files if f["reference"]]
+        return write_manifest(clips, ROOT / "build/bench/clips.jsonl")
+    say("a single recording, since VOCIS_TEST_DATA names no folder with more; a word error rate "
+        "of so little says nothing")
+    return write_manifest([(JFK, JFK_TEXT)], ROOT / "build/bench/jfk.jsonl")
+
+
 def seconds_of(path):
     if str(path).endswith(".wav"):
         try:

@@ -38,6 +38,7 @@ static const option options[] = {
     {OPTION_INT, "beam-size", 'b', "N", "beams at temperature 0; 1 is greedy (5)",
      AT(params.beam_size), .min = 1, .max = 64, .optional = true, .none = 1},
     {OPTION_FLAG, "no-fallback", 0, NULL, "keep the first temperature", AT(no_fallback)},
+    BOOST_OPTION(settings),
     {OPTION_BOOL, "condition-on-previous-text", 0, NULL,
      "give the text so far to the next window (True)", AT(params.condition_on_previous_text)},
     {OPTION_BOOL, "without-timestamps", 0, NULL, "decode without times (False)",
@@ -53,6 +54,7 @@ typedef struct score {
 typedef struct job {
     settings set;
     speech speech;
+    boost_list boost;
     const char *manifest;
     score total;
     double audio_seconds, work_seconds;
@@ -276,9 +278,11 @@ static int run_job(const verb *v, job *j, const char *manifest) {
     s->params.on_abort = on_abort;
     int status = speech_check_speculation(v, &s->speech, &s->params);
     if (status >= 0) return status;
+    if (!boost_read(&s->speech, &j->boost, &s->params)) return EXIT_FAILED;
     status = speech_open(v, &s->speech, speech_session_params(&s->speech, &s->params), &j->speech);
     if (status < 0) status = eval_manifest(j);
     speech_close(&j->speech);
+    boost_free(&j->boost);
     return status;
 }
 

@@ -10,7 +10,7 @@
 #include "vocis.h"
 
 typedef struct speech_options {
-    const char *model, *cache_dir, *cpu, *compute;
+    const char *model, *cache_dir, *cpu, *compute, *boost;
     const char *chunking, *speculate, *draft, *draft_compute;
     bool offline, quiet;
     int threads, batch_size;
@@ -106,6 +106,13 @@ typedef struct speech_options {
         .help = "arithmetic of the draft (int8)", .at = offsetof(T, speech.draft_compute),         \
         .choices = "auto f32 bf16 int8 int4"                                                       \
     }
+#define BOOST_OPTION(T)                                                                            \
+    {                                                                                              \
+        .kind = OPTION_TEXT, .name = "boost", .argument = "FILE",                                  \
+        .help = "names and terms to look out for: a phrase a line, as it should be written, and "  \
+                "perhaps a tab and a weight (1); lines that begin with # are comments",            \
+        .at = offsetof(T, speech.boost), .optional = true                                          \
+    }
 #define QUIET_OPTION(T)                                                                            \
     {                                                                                              \
         .kind = OPTION_FLAG, .name = "quiet", .letter = 'q',                                       \
@@ -125,6 +132,17 @@ vocis_session_params speech_session_params(const speech_options *options,
 /* -1 when those of speculation go together, else the exit status; what is wrong was said. */
 int speech_check_speculation(const verb *v, const speech_options *options,
                              const vocis_transcribe_params *params);
+/* The phrases of --boost. */
+typedef struct boost_list {
+    char *text; /* what the phrases point into */
+    vocis_boost *phrases;
+    int n;
+} boost_list;
+/* Reads them and sets params; what is wrong was said when it returns false. boost_free in the end.
+ */
+bool boost_read(const speech_options *options, boost_list *list, vocis_transcribe_params *params);
+void boost_free(boost_list *list);
+
 /* Opens everything. Returns -1, else the exit status; what is wrong was said. */
 int speech_open(const verb *v, const speech_options *options, vocis_session_params session,
                 speech *s);

@@ -63,6 +63,7 @@ static const option options[] = {
      AT(params.carry_initial_prompt)},
     {OPTION_TEXT, "prefix", 0, "TEXT", "forced beginning of every window's text", AT(params.prefix),
      .optional = true},
+    BOOST_OPTION(settings),
     {OPTION_BOOL, "condition-on-previous-text", 0, NULL,
      "give the text so far to the next window (True)", AT(params.condition_on_previous_text)},
     {OPTION_TEXT, "clip-timestamps", 0, "TIMES",
@@ -205,6 +206,7 @@ typedef struct job {
     const verb *v;
     settings set;
     speech speech;
+    boost_list boost;
     const char **inputs;
     int n_inputs;
     char **stems; /* of documents and journals, when there are any */
@@ -279,6 +281,7 @@ static int check_suppressed(const job *j) {
 static int check_settings(job *j) {
     settings *s = &j->set;
     int stdins = 0, status = check_suppressed(j);
+    stdins += s->speech.boost && strcmp(s->speech.boost, "-") == 0;
     for (int i = 0; i < j->n_inputs; i++) stdins += strcmp(j->inputs[i], "-") == 0;
     if (status < 0 && s->clips) status = read_clips(j, s->clips);
     if (status < 0 && s->formats) status = read_formats(j, s->formats);
@@ -489,6 +492,7 @@ static int run(const verb *v, int argc, char **argv) {
     int status = options_parse(v, argc, argv, s, j->inputs, &j->n_inputs);
     report_configure(s->speech.quiet, s->json_errors);
     if (status < 0) status = check_settings(j);
+    if (status < 0 && !boost_read(&s->speech, &j->boost, &s->params)) status = EXIT_FAILED;
     if (status < 0)
         status =
             speech_open(v, &s->speech, speech_session_params(&s->speech, &s->params), &j->speech);
@@ -516,6 +520,7 @@ static int run(const verb *v, int argc, char **argv) {
             report_note("the same command goes on from here");
     }
     speech_close(&j->speech);
+    boost_free(&j->boost);
     for (int i = 0; j->stems && i < j->n_inputs; i++) free(j->stems[i]);
     free(j->stems);
     free(j->inputs);

@@ -275,7 +275,17 @@ typedef void (*vocis_warning_fn)(void *user, const char *sentence);
  * side by side, with the same result as one by one. */
 typedef enum vocis_chunking { VOCIS_CHUNK_SEQUENTIAL, VOCIS_CHUNK_SPEECH } vocis_chunking;
 
-/* Names and meaning are those of openai-whisper's transcribe(), but for chunking. */
+/* A phrase that the model should look out for, as it should be written: a name, a term. It is taken
+ * where the model finds its tokens nearly as likely as what it would write otherwise; that is not a
+ * prompt, and probabilities, thresholds and what is written elsewhere stay as they are. Words are
+ * boosted as a whole, in this spelling or with a capital first letter. */
+typedef struct vocis_boost {
+    const char *phrase; /* UTF-8; without a letter or digit it is ignored */
+    float weight; /* how far the model's opinion may be overruled; 1 is usual, 0: not at all */
+} vocis_boost;
+enum { VOCIS_MAX_BOOST = 10000, VOCIS_MAX_BOOST_BYTES = 256, VOCIS_MAX_BOOST_WEIGHT = 4 };
+
+/* Names and meaning are those of openai-whisper's transcribe(), but for boost and chunking. */
 typedef struct vocis_transcribe_params {
     const char *language; /* code or name; NULL: detect from the first 30 s */
     vocis_task task;
@@ -309,6 +319,8 @@ typedef struct vocis_transcribe_params {
     bool recover;
     /* Loops, and text where nobody speaks, are decoded again, or else removed and reported. true */
     bool guard;
+    const vocis_boost *boost; /* NULL: none */
+    int n_boost;
     vocis_chunking chunking; /* VOCIS_CHUNK_SEQUENTIAL; SPEECH goes with no clip timestamps */
     int max_tokens;          /* most tokens per window; 0: half the text context (224) */
     uint64_t seed;           /* for sampling: 0 */

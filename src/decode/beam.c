@@ -9,6 +9,48 @@
 
 #include "decode/search.h"
 
+/* Gives the choices of a path their bonus, lets one that pays for a phrase come in, as good as the
+ * model's best one and preferred, and sorts them again. */
+static void boost(vo_decoder *d, int i, const float *logits) {
+    const vo_search *search = &d->search;
+    const vo_boost *list = search->params.boost;
+    const vo_path *path = d->live[i];
+    const size_t at = (size_t)i * (size_t)(search->params.beam_size + 1);
+    vo_choice *choices = d->choices + at;
+    double *bonus = d->bonus + at;
+    float *gaps = d->gaps + at;
+    int n = d->counts[i];
+    vo_boost_option option;
+    const bool pays =
+        vo_boost_options(list, &path->boost, logits, d->scan.max, choices[0].token,
+                         path->tokens + search->n_prompt, path->n - search->n_prompt, &option, 1) &&
+        option.gap > 0;
+    if (pays) {
+        int k = 0;
+        while (k < n && choices[k].token != option.token) k++;
+        if (k == n) k = n <= search->params.beam_size ? d->counts[i]++ : n - 1;
+        choices[k] = (vo_choice){option.token, (double)option.logit - d->scan.logsumexp};
+        n = d->counts[i];
+    }
+    for (int k = 0; k < n; k++) {
+        const bool anew = path->boost.spent <= 0 || path->boost.whole;
+        if (vo_boost_breaks(list, &path->boost, choices[k].token))
+            bonus[k] = -(double)path->boost.spent - VO_BOOST_PREFERENCE;
+        if (pays && choices[k].token == option.token) {
+            gaps[k] = option.gap;
+            bonus[k] = (double)option.gap + (anew ? VO_BOOST_PREFERENCE : 0);
+        }
+        for (int m = k;
+             m > 0 && choices[m].logprob + bonus[m] > choices[m - 1].logprob + bonus[m - 1]; m--) {
+            const vo_choice c = choices[m];
+            const double x = bonus[m];
+            const float gap = gaps[m];
+            choices[m] = choices[m - 1], bonus[m] = bonus[m - 1], gaps[m] = gaps[m - 1];
+            choices[m - 1] = c, bonus[m - 1] = x, gaps[m - 1] = gap;
+        }
+    }
+}
+
 static void propose(vo_decoder *d, int i, float *logits) {
     const int beam = d->search.params.beam_size;
     vo_choice *choices = d->choices + (size_t)i * (size_t)(beam + 1);
@@ -19,23 +61,29 @@ static void propose(vo_decoder *d, int i, float *logits) {
         choices[0] = (vo_choice){d->search.params.eot, -INFINITY};
         d->counts[i] = 1;
     }
+    for (int k = 0; k <= beam; k++) {
+        d->bonus[(size_t)i * (size_t)(beam + 1) + (size_t)k] = 0;
+        d->gaps[(size_t)i * (size_t)(beam + 1) + (size_t)k] = 0;
+    }
+    if (d->search.params.boost) boost(d, i, logits);
 }
 
 /* Takes the best proposal not taken yet; of equal ones that of the earlier path. Each path's
  * proposals are sorted, so that a merge needs only their heads. False when none is left. */
-static bool take_best(vo_decoder *d, int *parent, vo_choice *choice) {
+static bool take_best(vo_decoder *d, int *parent, vo_choice *choice, float *gap) {
     const vo_search *search = &d->search;
     const vo_path *live = d->bank[search->bank];
     double best_sum = 0;
     *parent = -1;
     for (int i = 0; i < search->n_live; i++) {
         if (d->heads[i] == d->counts[i]) continue;
-        const vo_choice *head =
-            d->choices + (size_t)i * (size_t)(search->params.beam_size + 1) + d->heads[i];
-        double sum = live[i].sum + head->logprob;
+        const size_t head =
+            (size_t)i * (size_t)(search->params.beam_size + 1) + (size_t)d->heads[i];
+        double sum = vo_path_score(&live[i]) + d->choices[head].logprob + d->bonus[head];
         if (*parent < 0 || sum > best_sum) {
             *parent = i;
-            *choice = *head;
+            *choice = d->choices[head];
+            *gap = d->gaps[head];
             best_sum = sum;
         }
     }
@@ -49,7 +97,7 @@ static void finish(vo_decoder *d, const vo_path *path, vo_choice eot) {
     vo_search *search = &d->search;
     if (search->n_finished == search->max_candidates) return;
     vo_path ended = *path;
-    vo_path_push(&ended, eot, eot.token);
+    vo_path_push(search, &ended, eot, 0);
     if (search->n_finished == 0 ||
         vo_search_rank(search, &ended) > vo_search_rank(search, &d->best)) {
         vo_path_copy(&d->best, &ended);
@@ -62,16 +110,19 @@ static void select_beams(vo_decoder *d) {
     vo_search *search = &d->search;
     const vo_path *live = d->bank[search->bank];
     vo_path *next = d->bank[1 - search->bank];
-    int32_t eot = search->params.eot;
-    int n = 0, parent;
+    int n = 0, n_open = 0, parent;
     vo_choice choice;
-    while (n < search->params.beam_size && take_best(d, &parent, &choice)) {
-        if (choice.token == eot) {
+    float gap;
+    while (n < search->params.beam_size && take_best(d, &parent, &choice, &gap)) {
+        if (choice.token == search->params.eot) {
             finish(d, &live[parent], choice);
             continue;
         }
         vo_path_copy(&next[n], &live[parent]);
-        vo_path_push(&next[n], choice, eot);
+        vo_path_push(search, &next[n], choice, gap);
+        /* Phrases that may still break leave half of the beams to what does not need them. */
+        const bool open = next[n].boost.spent > 0 && !next[n].boost.whole;
+        if (open && ++n_open > search->params.beam_size / 2) continue;
         next[n].row = n;
         d->parents[n] = parent;
         d->live[n] = &next[n];
@@ -94,7 +145,7 @@ void vo_search_beam(vo_decoder *d, float *const *logits) {
     }
     select_beams(d);
     search->chosen++;
-    search->done = search->n_finished == search->max_candidates;
+    search->done = search->n_finished == search->max_candidates || search->chosen >= search->limit;
 }
 
 /* The reference fills up with live paths when fewer than `beam` finished. They are of one

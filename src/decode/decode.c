@@ -31,12 +31,15 @@ static bool allocate(vo_decoder *d) {
     d->logprob_store = vo_alloc_array(n_tokens, sizeof(*d->logprob_store));
     d->live = vo_alloc_array(rows, sizeof(*d->live));
     d->choices = vo_alloc_array(n_choices, sizeof(*d->choices));
+    d->bonus = vo_alloc_array(n_choices, sizeof(*d->bonus));
+    d->gaps = vo_alloc_array(n_choices, sizeof(*d->gaps));
     d->counts = vo_alloc_array(rows, sizeof(*d->counts));
     d->heads = vo_alloc_array(rows, sizeof(*d->heads));
     d->parents = vo_alloc_array(rows, sizeof(*d->parents));
     d->inputs = vo_alloc_array(rows, sizeof(*d->inputs));
-    if (!d->all || !d->token_store || !d->logprob_store || !d->live || !d->choices || !d->counts ||
-        !d->heads || !d->parents || !d->inputs || !vo_scan_init(&d->scan, d->lm.n_vocab)) {
+    if (!d->all || !d->token_store || !d->logprob_store || !d->live || !d->choices || !d->bonus ||
+        !d->gaps || !d->counts || !d->heads || !d->parents || !d->inputs ||
+        !vo_scan_init(&d->scan, d->lm.n_vocab)) {
         return false;
     }
     for (size_t i = 0; i < n_paths; i++) {
@@ -75,6 +78,8 @@ void vo_decoder_destroy(vo_decoder *decoder) {
     vo_free(decoder->parents);
     vo_free(decoder->heads);
     vo_free(decoder->counts);
+    vo_free(decoder->gaps);
+    vo_free(decoder->bonus);
     vo_free(decoder->choices);
     vo_free(decoder->live);
     vo_free(decoder->logprob_store);
@@ -109,6 +114,8 @@ static vo_status check_params(const vo_decoder *d, const vo_decode_params *p, vo
     if (p->n_filters < 0 || (p->n_filters > 0 && !p->filters)) {
         return vo_fail(err, VO_ERR_ARGUMENT, "n_filters is %d without filters", p->n_filters);
     }
+    if (p->boost && !d->lm.rewind)
+        return vo_fail(err, VO_ERR_ARGUMENT, "boosting needs a language model that can rewind");
     return VO_OK;
 }
 
@@ -156,7 +163,9 @@ vo_status vo_decode_begin(vo_decoder *decoder, const int32_t *prompt, int n_prom
     memcpy(first->tokens, prompt, (size_t)n_prompt * sizeof(*prompt));
     first->n = n_prompt;
     first->ended = false;
-    first->sum = 0;
+    first->sum = first->credit = 0;
+    first->boost = (vo_boost_state){0};
+    first->mark.n = first->rewind = 0;
     int room = decoder->lm.max_length + 1 - n_prompt;
     const bool greedy = params->beam_size == 1 && max_candidates == 1;
     decoder->search = (vo_search){.params = *params,
@@ -168,6 +177,17 @@ vo_status vo_decode_begin(vo_decoder *decoder, const int32_t *prompt, int n_prom
                                                         : 0,
                                   .max_candidates = max_candidates};
     return VO_OK;
+}
+
+/* Rows forget what their paths took back. */
+static vo_status rewind_rows(vo_decoder *d, vo_error *err) {
+    vo_status status = VO_OK;
+    for (int i = 0; i < d->search.n_live && status == VO_OK; i++) {
+        vo_path *path = d->live[i];
+        if (path->rewind) status = d->lm.rewind(d->lm.self, path->row, path->rewind, err);
+        path->rewind = 0;
+    }
+    return status;
 }
 
 /* Row i continues former row parents[i]; the model is asked only when this changes something. */
@@ -194,6 +214,7 @@ vo_status vo_decode_next(vo_decoder *d, const vo_lm_input **inputs, int *n, vo_e
         return VO_OK;
     }
     vo_status status = search->forks ? fork_rows(d, err) : VO_OK;
+    if (status == VO_OK && p->boost) status = rewind_rows(d, err);
     if (status != VO_OK) return status;
     for (int i = 0; i < search->n_live; i++) {
         const vo_path *path = d->live[i];
@@ -201,7 +222,8 @@ vo_status vo_decode_next(vo_decoder *d, const vo_lm_input **inputs, int *n, vo_e
             (vo_lm_input){.row = path->row, .n_tokens = 1, .tokens = path->tokens + path->n - 1};
     }
     *n = search->n_live;
-    return p->speculator && search->n_samples == 1 ? vo_search_speculate(d, err) : VO_OK;
+    return p->speculator && search->n_samples == 1 && !p->boost ? vo_search_speculate(d, err)
+                                                                : VO_OK;
 }
 
 void vo_decode_take(vo_decoder *decoder, float *const *logits) {
@@ -210,7 +232,7 @@ void vo_decode_take(vo_decoder *decoder, float *const *logits) {
         vo_search_sample(decoder, logits);
     else
         vo_search_beam(decoder, logits);
-    search->done = search->done || search->n_live == 0 || search->chosen >= search->limit;
+    search->done = search->done || search->n_live == 0;
 }
 
 vo_decode_result vo_decode_finish(const vo_decoder *decoder) {
@@ -224,6 +246,7 @@ vo_decode_result vo_decode_finish(const vo_decoder *decoder) {
                               .ended = winner->ended,
                               .sum_logprob = winner->sum,
                               .avg_logprob = winner->sum / (n_tokens + 1),
+                              .boost = winner->credit,
                               .steps = search->steps,
                               .n_proposed = search->n_proposed,
                               .n_accepted = search->n_accepted};

@@ -13,6 +13,7 @@
 #ifndef VO_DECODE_DECODE_H
 #define VO_DECODE_DECODE_H
 
+#include "decode/boost.h"
 #include "decode/lm.h"
 
 struct vo_speculator;
@@ -56,8 +57,11 @@ typedef struct vo_decode_params {
     const vo_logit_filter *filters;
     int n_filters;
     /* Proposes tokens that are verified in the step of the last one chosen (speculate.h): fewer
-     * steps, the same result. Used by greedy decoding and a single sample only. NULL: none */
+     * steps, the same result. Used by greedy decoding and a single sample only, and not
+     * together with boost. NULL: none */
     struct vo_speculator *speculator;
+    const vo_boost *boost;     /* borrowed; NULL: nothing is boosted. Needs lm.rewind. With one beam
+                                  and several candidates only phrases of one token are */
     bool (*abort)(void *user); /* polled every step; NULL: never */
     void *abort_user;
 } vo_decode_params;
@@ -72,6 +76,8 @@ typedef struct vo_decode_result {
     bool ended;         /* eot was chosen, rather than a limit reached */
     double sum_logprob; /* includes eot's own when it was chosen; -inf if no token was allowed */
     double avg_logprob; /* sum / (n_tokens + 1) */
+    double boost;       /* the gaps of boosted phrases: add it to sum_logprob to judge the choices
+                           that the model made itself */
     int steps;          /* model steps taken */
     int n_proposed;     /* tokens that the speculator proposed to the model */
     int n_accepted;     /* those of them that were chosen */

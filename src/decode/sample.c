@@ -33,6 +33,64 @@ static vo_choice choose(vo_decoder *d, const float *logits, int sample, int step
     return choice;
 }
 
+/* Takes back what followed the mark: another phrase is tried there, at last the own choice. */
+static void go_back(const vo_search *search, vo_path *path) {
+    vo_boost_mark *m = &path->mark;
+    path->n = path->rewind = m->n;
+    path->sum = m->sum;
+    path->credit = m->credit;
+    path->boost = m->state;
+    if (m->n_others > 0) {
+        const vo_boost_option next = m->others[0];
+        m->n_others--;
+        for (int i = 0; i < m->n_others; i++) m->others[i] = m->others[i + 1];
+        const vo_choice choice = {next.token, (double)next.logit - m->logsumexp};
+        vo_path_push(search, path, choice, next.gap);
+    } else {
+        vo_path_push(search, path, m->own, 0);
+    }
+}
+
+/* Pushes own, or what pays for a phrase instead. */
+static void push_boosted(vo_decoder *d, vo_path *path, const float *logits, vo_choice own) {
+    const vo_search *search = &d->search;
+    const vo_boost *boost = search->params.boost;
+    vo_boost_option options[VO_BOOST_TRIES];
+    vo_boost_mark mark = {.n = path->n,
+                          .sum = path->sum,
+                          .credit = path->credit,
+                          .logsumexp = d->scan.logsumexp,
+                          .state = path->boost,
+                          .own = own};
+    const int n = vo_boost_options(boost, &path->boost, logits, d->scan.max, own.token,
+                                   path->tokens + search->n_prompt, path->n - search->n_prompt,
+                                   options, VO_BOOST_TRIES);
+    const bool pays = n > 0 && options[0].token != own.token &&
+                      (options[0].gap > 0 || (path->boost.spent > 0 && !path->boost.whole));
+    if (vo_boost_breaks(boost, &path->boost, pays ? options[0].token : own.token)) {
+        go_back(search, path);
+    } else if (pays) {
+        const vo_choice choice = {options[0].token, (double)options[0].logit - d->scan.logsumexp};
+        vo_path_push(search, path, choice, options[0].gap);
+        for (int i = 1; i < n; i++)
+            if (options[i].token != own.token) mark.others[mark.n_others++] = options[i];
+        if (path->boost.n_paid > mark.state.n_paid) path->mark = mark;
+    } else {
+        vo_path_push(search, path, own, 0);
+    }
+}
+
+static void push(vo_decoder *d, vo_path *path, const float *logits, vo_choice own) {
+    if (d->search.params.boost)
+        push_boosted(d, path, logits, own);
+    else
+        vo_path_push(&d->search, path, own, 0);
+}
+
+static bool goes_on(const vo_search *search, const vo_path *path) {
+    return !path->ended && path->n - search->n_prompt < search->limit;
+}
+
 static void scan_row(vo_decoder *d, float *logits) {
     vo_scan_logits(&d->scan, logits);
     if (d->search.params.temperature > 0 && d->scan.max > -INFINITY) {
@@ -50,8 +108,8 @@ static void first_choices(vo_decoder *d, float *logits) {
     for (int i = 1; i < search->n_samples; i++) vo_path_copy(&paths[i], &paths[0]);
     int n = 0;
     for (int i = 0; i < search->n_samples; i++) {
-        vo_path_push(&paths[i], choose(d, logits, i, 0), search->params.eot);
-        if (paths[i].ended) continue;
+        push(d, &paths[i], logits, choose(d, logits, i, 0));
+        if (!goes_on(search, &paths[i])) continue;
         paths[i].row = n;
         d->parents[n] = 0;
         d->live[n++] = &paths[i];
@@ -66,7 +124,7 @@ static void advance(vo_decoder *d, vo_path *path, float *logits) {
     vo_search_filter(d, path, logits);
     scan_row(d, logits);
     int sample = (int)(path - d->bank[0]), step = path->n - d->search.n_prompt;
-    vo_path_push(path, choose(d, logits, sample, step), d->search.params.eot);
+    push(d, path, logits, choose(d, logits, sample, step));
 }
 
 /* The first token proposed that is not what is chosen ends what can be known from this step. A
@@ -97,14 +155,14 @@ void vo_search_sample(vo_decoder *d, float *const *logits) {
     }
     if (search->n_ahead > 0) {
         verify(d, d->live[0], logits);
-        search->n_live = !d->live[0]->ended;
+        search->n_live = goes_on(search, d->live[0]);
         return;
     }
     int still_live = 0;
     for (int i = 0; i < search->n_live; i++) {
         vo_path *path = d->live[i];
         advance(d, path, logits[i]);
-        if (!path->ended) d->live[still_live++] = path;
+        if (goes_on(search, path)) d->live[still_live++] = path;
     }
     search->chosen++;
     search->n_live = still_live;

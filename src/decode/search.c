@@ -15,15 +15,22 @@ void vo_search_filter(const vo_decoder *decoder, const vo_path *path, float *log
     }
 }
 
-void vo_path_push(vo_path *path, vo_choice choice, int32_t eot) {
+void vo_path_push(const vo_search *search, vo_path *path, vo_choice choice, float gap) {
+    const vo_boost *boost = search->params.boost;
+    if (boost && vo_boost_breaks(boost, &path->boost, choice.token))
+        path->credit -= (double)path->boost.spent, path->boost.n_paid--;
+    path->credit += (double)gap;
     path->sum += choice.logprob;
-    if (choice.token == eot) {
+    if (choice.token == search->params.eot) {
         path->ended = true;
         return;
     }
     path->tokens[path->n] = choice.token;
     path->logprobs[path->n] = (float)choice.logprob;
     path->n++;
+    if (boost)
+        vo_boost_advance(boost, &path->boost, path->tokens + search->n_prompt,
+                         path->n - search->n_prompt, gap);
 }
 
 void vo_path_copy(vo_path *to, const vo_path *from) {
@@ -32,11 +39,18 @@ void vo_path_copy(vo_path *to, const vo_path *from) {
     to->n = from->n;
     to->ended = from->ended;
     to->sum = from->sum;
+    to->credit = from->credit;
+    to->boost = from->boost;
+    to->mark.n = to->rewind = 0;
+}
+
+double vo_path_score(const vo_path *path) {
+    return path->sum + path->credit + VO_BOOST_PREFERENCE * path->boost.n_paid;
 }
 
 double vo_search_rank(const vo_search *search, const vo_path *path) {
     int length = path->n - search->n_prompt;
-    double penalty = (double)search->params.length_penalty;
-    if (isnan(penalty)) return path->sum / (length > 0 ? length : 1);
-    return path->sum / pow((5.0 + length) / 6.0, penalty);
+    double penalty = (double)search->params.length_penalty, sum = vo_path_score(path);
+    if (isnan(penalty)) return sum / (length > 0 ? length : 1);
+    return sum / pow((5.0 + length) / 6.0, penalty);
 }

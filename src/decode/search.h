@@ -10,6 +10,22 @@
 #include "decode/decode.h"
 #include "decode/scan.h"
 
+enum { VO_BOOST_TRIES = 4 };
+
+/* Having paid, a phrase is as good as what the model liked best: of the two it should win, unless
+ * what follows speaks against it. */
+#define VO_BOOST_PREFERENCE 1.0
+
+/* Where greedy decoding or a sample first paid for the phrase at hand, to go back to. */
+typedef struct vo_boost_mark {
+    int n; /* of the path; 0: nowhere */
+    double sum, credit, logsumexp;
+    vo_boost_state state;
+    vo_choice own;                          /* what would have been chosen without boosting */
+    vo_boost_option others[VO_BOOST_TRIES]; /* not tried yet, best first */
+    int n_others;
+} vo_boost_mark;
+
 /* Prompt and chosen tokens of one hypothesis. */
 typedef struct vo_path {
     int32_t *tokens; /* [max_length + 1] */
@@ -18,6 +34,10 @@ typedef struct vo_path {
     int row;         /* of the model */
     bool ended;      /* eot was chosen */
     double sum;
+    double credit; /* the gaps that were paid */
+    vo_boost_state boost;
+    vo_boost_mark mark;
+    int rewind; /* tokens of its row that stay before the next step; 0: all */
 } vo_path;
 
 /* One decoding, from vo_decode_begin to vo_decode_finish. */
@@ -52,6 +72,8 @@ struct vo_decoder {
     vo_path **live; /* [max_rows] paths to step next */
     vo_scan scan;
     vo_choice *choices;  /* [max_rows][max_rows + 1], at most beam + 1 used in each row */
+    double *bonus;       /* of each choice: what boosting adds to its logprob */
+    float *gaps;         /* of each choice: what it pays */
     int *counts;         /* [max_rows] choices of a row */
     int *heads;          /* [max_rows] first choice of a row not taken yet */
     int *parents;        /* [max_rows] */
@@ -60,9 +82,11 @@ struct vo_decoder {
 
 void vo_search_filter(const vo_decoder *decoder, const vo_path *path, float *logits);
 
-/* Adds a chosen token, or ends the path when it is eot. */
-void vo_path_push(vo_path *path, vo_choice choice, int32_t eot);
+/* Adds a chosen token that paid gap, or ends the path when it is eot. */
+void vo_path_push(const vo_search *search, vo_path *path, vo_choice choice, float gap);
 void vo_path_copy(vo_path *to, const vo_path *from);
+/* What sequences of one length are compared by. */
+double vo_path_score(const vo_path *path);
 /* What finished sequences are compared by; larger is better. */
 double vo_search_rank(const vo_search *search, const vo_path *path);
 

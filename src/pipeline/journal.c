@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* FORMAT is of the records below: a journal of another one has another fingerprint. */
-enum { FORMAT = 1, HEX = 64 };
+enum { FORMAT = 2, HEX = 64 };
 static const char magic[VO_RECORDS_MAGIC + 1] = "vocis journal\r\n\n";
 
 typedef enum record_type { FINGERPRINT = 1, LANGUAGE, CHUNKS, WINDOW } record_type;
@@ -78,7 +78,7 @@ static void put_model(vo_sha256 *hash, const vo_whisper *model) {
 /* All but callbacks and the journal itself. */
 static void put_params(vo_sha256 *hash, const vocis_transcribe_params *p) {
     /* Who adds a member that changes the result puts it below. */
-    _Static_assert(sizeof(void *) != 8 || sizeof *p == 208, "members of the fingerprint");
+    _Static_assert(sizeof(void *) != 8 || sizeof *p == 224, "members of the fingerprint");
     const int32_t integers[] = {(int32_t)p->task,
                                 p->best_of,
                                 p->beam_size,
@@ -104,6 +104,10 @@ static void put_params(vo_sha256 *hash, const vocis_transcribe_params *p) {
     if (p->clip_timestamps && p->n_clip_timestamps > 0)
         put(hash, p->clip_timestamps, (size_t)p->n_clip_timestamps * sizeof *p->clip_timestamps);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) put_text(hash, texts[i]);
+    for (int i = 0; p->boost && i < p->n_boost; i++) {
+        put_text(hash, p->boost[i].phrase);
+        put(hash, &p->boost[i].weight, sizeof p->boost[i].weight);
+    }
 }
 
 static vo_status make_fingerprint(const vocis_session *session, const float *samples,

@@ -302,6 +302,7 @@ static vo_decode_params decode_params(vo_track *t) {
     d.filters = t->filters;
     d.n_filters = n;
     d.speculator = vo_ahead_speculator(t->lane);
+    d.boost = plan->boost;
     return d;
 }
 
@@ -321,10 +322,16 @@ static vo_status begin_attempt(vo_track *t, int attempt, vo_error *err) {
     return status;
 }
 
+/* What thresholds are compared with: as if phrases that were boosted had been the model's own
+ * choice, so that boosting can neither call a window silence nor decode it again. */
+static double judged_logprob(const vo_track *t) {
+    return t->decoded.avg_logprob + t->decoded.boost / (t->decoded.n_tokens + 1);
+}
+
 static bool needs_fallback(const vo_track *t) {
     const vocis_transcribe_params *p = t->plan->params;
     /* Comparisons with a NaN threshold are false: switched off. */
-    bool unlikely = t->decoded.avg_logprob < p->logprob_threshold;
+    bool unlikely = judged_logprob(t) < p->logprob_threshold;
     if (t->no_speech > p->no_speech_threshold && unlikely) return false; /* silence */
     return t->compression_ratio > p->compression_ratio_threshold || unlikely;
 }
@@ -407,7 +414,7 @@ static vo_status add_segment(vo_track *t, const vo_draft_segment *d, vo_error *e
 
 static bool is_silence(const vo_track *t) {
     return t->no_speech > t->plan->params->no_speech_threshold &&
-           !(t->decoded.avg_logprob > t->plan->params->logprob_threshold);
+           !(judged_logprob(t) > t->plan->params->logprob_threshold);
 }
 
 /* No pair of timestamps: the whole window is one segment. */

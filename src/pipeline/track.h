@@ -30,6 +30,7 @@ typedef struct vo_track_plan {
     int32_t language;       /* token id, multilingual models only */
     vo_token_list initial;  /* the initial prompt */
     vo_token_list prefix, suppress;
+    vo_boost *boost; /* NULL: nothing is boosted */
     vo_suppress_filter blank, listed;
     vo_timestamp_filter times;
     int32_t blank_ids[16];

@@ -11,6 +11,7 @@
  */
 #include "base/clock.h"
 #include "base/memory.h"
+#include "pipeline/boost.h"
 #include "pipeline/coverage.h"
 #include "pipeline/run.h"
 #include "text/text.h"
@@ -250,6 +251,8 @@ static vo_status prepare(job *j) {
     vo_status status = check_params(j);
     if (status == VO_OK) status = set_clips(j);
     if (status == VO_OK) status = set_filters(j);
+    if (status == VO_OK)
+        status = vo_boost_phrases(tokenizer, p->boost, p->n_boost, &j->plan.boost, j->err);
     if (status == VO_OK && p->initial_prompt)
         status = vo_encode_spaced(tokenizer, p->initial_prompt, &j->plan.initial, j->err);
     if (status == VO_OK && p->prefix)
@@ -312,6 +315,7 @@ static void end(job *j) {
     vo_tokens_free(&j->plan.initial);
     vo_tokens_free(&j->plan.prefix);
     vo_tokens_free(&j->plan.suppress);
+    vo_boost_destroy(j->plan.boost);
 }
 
 vocis_transcribe_params vo_transcribe_default_params(void) {

@@ -78,11 +78,14 @@ static void destroy_session(void *made) {
 }
 
 static vocis_status transcribe(const char *journal, void **made, vocis_error *err) {
+    const vocis_boost boost = {"Chaka Zulu", 1};
     vocis_transcribe_params params = vocis_transcribe_default_params();
     params.guard = false; /* it would take back what a random model says of noise */
     params.max_tokens = 6;
     params.initial_prompt = "Some words, to begin with.";
     params.prefix = "And";
+    params.boost = &boost;
+    params.n_boost = 1;
     params.temperature_increment = 0;
     params.no_speech_threshold = 1;
     params.journal = journal;

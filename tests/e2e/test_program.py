@@ -150,6 +150,7 @@ class CommandLine(Program):
             (["transcribe", "--cpu", "abacus", "a"], "abacus"),
             (["transcribe", "-f", "srt", "a", "b"], "--output-dir"),
             (["transcribe", "-", "-"], "once"),
+            (["transcribe", "--boost", "-", "-"], "once"),
             (["transcribe", "--raw-format", "u8", "a"], "--raw-rate"),
             (["transcribe", "--clip-timestamps", "5,2", "a"], "--clip-timestamps"),
             (["transcribe", "--clip-timestamps", "x", "a"], "--clip-timestamps"),
@@ -170,6 +171,33 @@ class CommandLine(Program):
             (["--quiet", "transcribe"], "--quiet"),
         ]:
             self.assertIn(named, self.usage(*words), words)
+
+    def test_phrases_that_cannot_be_boosted(self):
+        path = self.path("phrases.txt")
+        for lines, number, wrong in [
+            (b"fine\n\xff\xfebad\n", 2, "UTF-8"),
+            (b"# c\r\n\r\na\xed\xa0\x80\n", 3, "UTF-8"),
+            (b"a\xf4\x90\x80\x80", 1, "UTF-8"),
+            (b"f\0i\0n\0e\0", 1, "NUL"),
+            (b"fine\t2\nheavy\t4.01\n", 2, "0 to 4"),
+            (b"light\t-1", 1, "0 to 4"),
+            (b"odd\tnan", 1, "0 to 4"),
+            (b"odd\theavy", 1, "no weight"),
+            (b"odd\t1 2", 1, "no weight"),
+            (b"odd\t1\t2", 1, "no weight"),
+            (b"x" * 257, 1, "256"),
+            (b"x\n" * 10001, 10001, "10000"),
+        ]:
+            with open(path, "wb") as f:
+                f.write(lines)
+            for verb in "transcribe", "eval":
+                status, out, err = run(verb, "--boost", path, CLIP)
+                self.assertEqual((status, out), (1, ""), lines[:40])
+                self.assertIn(f"phrases.txt:{number}: ", err)
+                self.assertIn(wrong, err)
+        status, out, err = run("transcribe", "--boost", self.path("none.txt"), CLIP)
+        self.assertEqual((status, out), (1, ""))
+        self.assertIn("none.txt", err)
 
     def test_full_disk_and_closed_pipe(self):
         for words in [["--help"], ["transcribe", "--help"], ["models"], ["completion", "bash"]]:
@@ -442,6 +470,16 @@ class Documents(WithModel):
         self.assertNotIn("fellow", out)
         out = self.transcribe(CLIP, "--without-timestamps", "--max-tokens", "5")[1]
         self.assertLess(len(out.split()), 7)
+
+    def test_phrases_to_boost(self):
+        plain = self.transcribe(CLIP)
+        for lines in (b"", b"\xef\xbb\xbf# names\r\n\r\n  Kennedy\t1.5 \r\n \t\r\nAmericans\t",
+                      b"the\nof the\n...\n" + "東京都\n".encode() * 5000, b"x" * 256):
+            with open(self.path("phrases.txt"), "wb") as f:
+                f.write(lines)
+            self.assertEqual(self.transcribe(CLIP, "--boost", self.path("phrases.txt")), plain)
+        done = self.transcribe(CLIP, "--boost", "-", stdin=b"fellow Americans\n")
+        self.assertEqual(done, plain)
 
     def test_languages(self):
         base = ["--model", os.path.join(MODELS, "base"), "--beam-size", "1", "--no-fallback"]

@@ -336,6 +336,8 @@ static void test_settings(void **state) {
     OTHER(prepend_punctuations, "");
     OTHER(append_punctuations, "");
     OTHER(hallucination_silence_threshold, 2);
+    OTHER(recover, false);
+    OTHER(guard, true);
     OTHER(chunking, VOCIS_CHUNK_SPEECH);
     OTHER(max_tokens, 13);
     OTHER(seed, 8);
