@@ -270,6 +270,8 @@ static int take(parser *p, const option *o, const char *inline_value) {
     bool optional =
         o->kind == OPTION_BOOL || (o->kind == OPTION_LATER && strcmp(o->choices, "False") == 0);
     if (inline_value) return set_value(p->v, o, inline_value, p->settings);
+    if (o->implied && (!next || !is_choice(o->choices, next)))
+        return set_value(p->v, o, o->implied, p->settings);
     if (o->kind == OPTION_FLAG) return set_value(p->v, o, NULL, p->settings);
     if (optional && !is_bool_word(next)) return set_value(p->v, o, NULL, p->settings);
     if (!next || (strncmp(next, "--", 2) == 0 && next[2]))

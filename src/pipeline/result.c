@@ -84,6 +84,17 @@ vo_status vo_result_move(vocis_result *r, vocis_result *from, vo_error *err) {
     return VO_OK;
 }
 
+void vo_result_swap_segments(vocis_result *a, vocis_result *b) {
+    vocis_segment *segments = a->segments;
+    const int n = a->n_segments, capacity = a->capacity;
+    a->segments = b->segments;
+    a->n_segments = b->n_segments;
+    a->capacity = b->capacity;
+    b->segments = segments;
+    b->n_segments = n;
+    b->capacity = capacity;
+}
+
 vo_status vo_result_finish(vocis_result *r, vo_error *err) {
     vo_buf joined = {0};
     vo_buf_puts(&joined, "");

@@ -148,6 +148,14 @@ vo_status vo_speech_find(const float *probabilities, int64_t n, int64_t n_sample
     return VO_OK;
 }
 
+vocis_speech_params vo_speech_default_params(void) {
+    return (vocis_speech_params){.threshold = 0.5f,
+                                 .min_speech_ms = 250,
+                                 .min_silence_ms = 100,
+                                 .speech_pad_ms = 30,
+                                 .max_speech_seconds = INFINITY};
+}
+
 vo_speech_rules vo_speech_make_rules(const vocis_speech_params *p) {
     return (vo_speech_rules){.threshold = (double)p->threshold,
                              .neg_threshold = NAN,

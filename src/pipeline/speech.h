@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "vocis.h"
 
+vocis_speech_params vo_speech_default_params(void);
 /* *spans: vo_free. Thread safe. */
 vo_status vo_detect_speech(vocis_engine *engine, const float *samples, int64_t n_samples,
                            const vocis_speech_params *params, vocis_span **spans, int *n_spans,
