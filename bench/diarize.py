@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Diarization error rate of `vocis diarize` on mixtures of clips whose speakers are known.
 
 Turns of different speakers, cut at the pauses of single-speaker clips, are put behind each other
