@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Channels are loaded one by one, each by reading the input again; standard input is kept for
- * that.
+ * Channels are loaded one by one, each by reading the input again; what can be read only once is
+ * kept for that.
  */
 #include "speakers.h"
 
@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 int speakers_check(const verb *v, const speakers_options *o) {
     const bool counted = o->speakers || o->min_speakers || o->max_speakers;
@@ -39,7 +40,7 @@ vocis_diarize_params speakers_params(const speakers_options *o) {
 /* An input that can be read again. */
 typedef struct input {
     const char *path;
-    char *bytes; /* of standard input */
+    char *bytes; /* of standard input and pipes */
     size_t size, at;
 } input;
 
@@ -54,9 +55,16 @@ static int64_t read_again(void *user, void *data, size_t size) {
 static vocis_status load(input *in, vocis_audio_params params, int channel, vocis_audio *audio,
                          vocis_error *err) {
     if (channel >= 0) params.channel = channel;
-    if (!in->bytes) return vocis_audio_load(in->path, params, audio, err);
+    if (!in->bytes) return speech_load(in->path, params, audio, err);
     in->at = 0;
-    return vocis_audio_load_stream(read_again, in, "stdin", params, audio, err);
+    const char *name = strcmp(in->path, "-") == 0 ? "stdin" : in->path;
+    return vocis_audio_load_stream(read_again, in, name, params, audio, err);
+}
+
+static bool reads_once(const char *path) {
+    struct stat s;
+    if (strcmp(path, "-") == 0) return true;
+    return stat(path, &s) == 0 && !S_ISREG(s.st_mode) && !S_ISDIR(s.st_mode);
 }
 
 void speakers_free(vocis_audio *channels, int n) {
@@ -112,9 +120,9 @@ vocis_status speakers_load(vocis_engine *engine, const char *path, vocis_audio_p
                            const char *how, vocis_audio *channels, int *n, vocis_error *err) {
     input in = {.path = path};
     *n = 0;
-    if (strcmp(path, "-") == 0) {
+    if (strcmp(how, "voices") != 0 && reads_once(path)) {
         in.bytes = file_read_all(path, &in.size);
-        if (!in.bytes) return refuse(err, "standard input cannot be kept");
+        if (!in.bytes) return refuse(err, "it cannot be read as a whole");
     }
     vocis_status status = load_channels(engine, &in, params, how, channels, n, err);
     free(in.bytes);

@@ -19,8 +19,8 @@
 enum {
     STEP = VOCIS_SAMPLE_RATE / 100, /* a frame of the envelope */
     SMOOTH = 15,                    /* frames on both sides of an average */
-    HOLD = 20,                      /* frames that a voice stays after it was loud */
-    MOST = 64                       /* channels */
+    HOLD = 20, /* frames before and after a voice in which it counts as there */
+    MOST = 64  /* channels */
 };
 static const double BLEED = 10;     /* times the power: 10 dB */
 static const double ACTIVE = 3e-4;  /* power against the loudest frame: -35 dB */
@@ -119,12 +119,15 @@ vo_status vo_channels_separate(vocis_engine *engine, const float *left, const fl
 
 /* ---- what comes over ------------------------------------------------------------------------ */
 
-/* The loudest that channel c is within HOLD frames of frame i. */
-static float held(const float *envelope_of_c, int64_t n, int64_t i) {
-    float most = 0;
-    for (int64_t k = i < HOLD ? 0 : i - HOLD; k <= i + HOLD && k < n; k++)
-        most = fmaxf(most, envelope_of_c[k]);
-    return most;
+/* Each frame becomes the loudest one within HOLD frames: fresh memory, or NULL. */
+static float *held_envelope(const float *x, int64_t n_samples, int64_t n) {
+    float *e = envelope(x, n_samples, n);
+    float *held = e ? vo_alloc_array((size_t)n, sizeof *held) : NULL;
+    for (int64_t i = 0; held && i < n; i++)
+        for (int64_t k = i < HOLD ? 0 : i - HOLD; k <= i + HOLD && k < n; k++)
+            held[i] = fmaxf(held[i], e[k]);
+    vo_free(e);
+    return held;
 }
 
 static void gate(float *const *channels, float *const *envelopes, int n_channels, int c, int64_t n,
@@ -133,7 +136,7 @@ static void gate(float *const *channels, float *const *envelopes, int n_channels
         float other = 0;
         for (int o = 0; o < n_channels; o++)
             if (o != c) other = fmaxf(other, envelopes[o][i]);
-        if (!(other > 0) || (double)held(envelopes[c], n, i) * BLEED > (double)other) continue;
+        if (!(other > 0) || (double)envelopes[c][i] * BLEED > (double)other) continue;
         for (int64_t k = i * STEP; k < (i + 1) * STEP && k < n_samples; k++) channels[c][k] = 0;
     }
 }
@@ -146,7 +149,7 @@ vo_status vo_channels_gate(float *const *channels, int n_channels, int64_t n_sam
     if (n_channels > MOST)
         return vo_fail(err, VO_ERR_LIMIT, "%d channels are too many", n_channels);
     for (int c = 0; c < n_channels && status == VO_OK; c++) {
-        envelopes[c] = envelope(channels[c], n_samples, n);
+        envelopes[c] = held_envelope(channels[c], n_samples, n);
         if (!envelopes[c]) status = vo_fail(err, VO_ERR_MEMORY, "no memory to compare channels");
     }
     for (int c = 0; c < n_channels && status == VO_OK; c++)

@@ -12,8 +12,9 @@
 /* left, right: [n_samples]. */
 vo_status vo_channels_separate(vocis_engine *engine, const float *left, const float *right,
                                int64_t n_samples, bool *separate, vo_error *err);
-/* Silences in each channel what comes over from another: where for 0.2 s on both sides it is 10 dB
- * or more below the loudest of the others. channels: [n_channels][n_samples], changed. */
+/* Silences in each channel what comes over from another: where the loudest within 0.2 s is 10 dB or
+ * more below the loudest within 0.2 s in another one. channels: [n_channels][n_samples], changed.
+ */
 vo_status vo_channels_gate(float *const *channels, int n_channels, int64_t n_samples,
                            vo_error *err);
 /* As in vocis.h. *turns: vo_free. */

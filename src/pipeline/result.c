@@ -84,15 +84,18 @@ vo_status vo_result_move(vocis_result *r, vocis_result *from, vo_error *err) {
     return VO_OK;
 }
 
-void vo_result_swap_segments(vocis_result *a, vocis_result *b) {
+void vo_result_swap(vocis_result *a, vocis_result *b) {
     vocis_segment *segments = a->segments;
+    char *text = a->text;
     const int n = a->n_segments, capacity = a->capacity;
     a->segments = b->segments;
     a->n_segments = b->n_segments;
     a->capacity = b->capacity;
+    a->text = b->text;
     b->segments = segments;
     b->n_segments = n;
     b->capacity = capacity;
+    b->text = text;
 }
 
 vo_status vo_result_finish(vocis_result *r, vo_error *err) {

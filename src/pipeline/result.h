@@ -28,7 +28,8 @@ vocis_result *vo_result_create(void);
 vo_status vo_result_add(vocis_result *result, const vocis_segment *segment, vo_error *err);
 /* Moves all segments of `from` behind those of `result`, which leaves `from` without any. */
 vo_status vo_result_move(vocis_result *result, vocis_result *from, vo_error *err);
-void vo_result_swap_segments(vocis_result *a, vocis_result *b);
+/* Segments and text. */
+void vo_result_swap(vocis_result *a, vocis_result *b);
 vo_status vo_result_finish(vocis_result *result, vo_error *err);
 void vo_result_destroy(vocis_result *result);
 

@@ -129,9 +129,9 @@ vo_status vo_assign_speakers(vocis_result *r, const vocis_turn *list, int n_turn
             for (int k = 1; k < s->n_words; k++) same &= s->words[k].speaker == s->speaker;
             status = same ? vo_result_add(made, s, err) : add_parts(made, s, err);
         }
-        if (status == VO_OK) vo_result_swap_segments(r, made);
+        if (status == VO_OK) status = vo_result_finish(made, err);
+        if (status == VO_OK) vo_result_swap(r, made);
         vo_result_destroy(made);
-        if (status == VO_OK) status = vo_result_finish(r, err);
     }
     vo_free(t.seconds);
     return status;
