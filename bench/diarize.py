@@ -65,8 +65,8 @@ def decode(path, channel=None):
     if path.endswith(".npy"):
         return np.load(path).astype(np.float32).reshape(-1)
     pan = ["-af", f"pan=mono|c0=c{channel}"] if channel is not None else ["-ac", "1"]
-    raw = subprocess.run(["ffmpeg", "-v", "error", "-i", path, *pan, "-ar", str(RATE), "-f", "f32le",
-                          "-"], check=True, capture_output=True).stdout
+    raw = subprocess.run(["ffmpeg", "-v", "error", "-i", path, *pan, "-ar", str(RATE),
+                          "-f", "f32le", "-"], check=True, capture_output=True).stdout
     return np.frombuffer(raw, np.float32)
 
 
@@ -234,12 +234,12 @@ def diarize(vocis, samples, frames, options):
         return read_rttm(done.stdout, frames)
 
 
-def measure(name, todo, guess_of):
+def measure(name, work, guess_of):
     """One line of the table."""
     sums = {key: np.zeros(4) for key in ((0.25, False), (0.25, True), (0.0, True))}
     right_count = count = 0
     seconds = 0
-    for samples, truth in todo:
+    for samples, truth in work:
         guess = guess_of(samples, truth)
         guess = guess[guess.any(1)] if guess.any() else guess
         count += 1
@@ -273,8 +273,8 @@ def main():
         for n, overlap, known in itertools.product((2, 3), (False, True), (False, True)):
             more = [*options, "--num-speakers", str(n)] if known else options
             name = f"{which}, {n} speakers{', overlap' * overlap}{', told' * known}"
-            todo = mixtures(speakers, args.count, n, 1000 * n + overlap, overlap)
-            lines.append(measure(name, todo, lambda s, t, more=more: diarize(
+            work = mixtures(speakers, args.count, n, 1000 * n + overlap, overlap)
+            lines.append(measure(name, work, lambda s, t, more=more: diarize(
                 args.vocis, s, t.shape[1], more)))
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:

@@ -45,7 +45,7 @@ const verb verb_diarize = {
     .usage = "[options] FILE... | -",
     .about = "Prints the turns of speakers in audio and video files, or in standard input (-). "
              "Speakers are told apart by the channel that they are in, or by their voices; they "
-             "have numbers, not names. `vocis transcribe --diarize` prints what they say as well.",
+             "have numbers, not names. `vocis transcribe` can print what they say as well.",
     .notes = "Examples:\n"
              "  vocis diarize meeting.wav > meeting.rttm\n"
              "  vocis diarize --num-speakers 2 -f json interview.mp3\n",
