@@ -256,6 +256,8 @@ typedef struct parser {
 static int take(parser *p, const option *o, const char *inline_value) {
     const char *next = p->at + 1 < p->argc ? p->argv[p->at + 1] : NULL;
     if (inline_value) return set_value(p->v, o, inline_value, p->settings);
+    if (o->implied && (!next || !is_choice(o->choices, next)))
+        return set_value(p->v, o, o->implied, p->settings);
     if (o->kind == OPTION_FLAG) return set_value(p->v, o, NULL, p->settings);
     if (o->kind == OPTION_BOOL && !is_bool_word(next)) return set_value(p->v, o, NULL, p->settings);
     if (!next || (strncmp(next, "--", 2) == 0 && next[2]))

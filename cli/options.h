@@ -35,6 +35,7 @@ typedef struct option {
     double min, max;
     bool optional; /* "None" is a value: NULL, or the number `none` */
     double none;
+    const char *implied; /* OPTION_CHOICE: the value when the next word is none of the choices */
 } option;
 
 typedef enum operand_kind {

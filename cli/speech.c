@@ -112,6 +112,14 @@ void speech_close(speech *s) {
     *s = (speech){0};
 }
 
+int speech_check_input(const verb *v, vocis_audio_params *audio) {
+    if (!audio->raw_rate && (audio->raw_channels || audio->raw_format))
+        return usage_error(v, "--raw-channels and --raw-format need --raw-rate");
+    if (!audio->raw_channels) audio->raw_channels = 1;
+    if (!audio->raw_format) audio->raw_format = "s16le";
+    return -1;
+}
+
 static int64_t read_stdin(void *user, void *data, size_t size) {
     for (;;) {
         ssize_t n = read(STDIN_FILENO, data, size);

@@ -60,6 +60,49 @@ typedef struct speech_options {
                 "there is)",                                                                       \
         .at = offsetof(T, speech.cpu)                                                              \
     }
+/* Where there is no model to choose arithmetic for. */
+#define ENGINE_OPTIONS(T)                                                                          \
+    {.kind = OPTION_INT,                                                                           \
+     .name = "threads",                                                                            \
+     .letter = 't',                                                                                \
+     .argument = "N",                                                                              \
+     .help = "threads that compute; 0: one per usable core (0)",                                   \
+     .at = offsetof(T, speech.threads),                                                            \
+     .max = 256},                                                                                  \
+    {                                                                                              \
+        .kind = OPTION_TEXT, .name = "cpu", .argument = "LEVEL",                                   \
+        .help = "highest instruction set to use, as c, avx2, avx512, vnni, bf16, amx, neon (all "  \
+                "there is)",                                                                       \
+        .at = offsetof(T, speech.cpu)                                                              \
+    }
+/* For a settings type T with a member `audio`; speech_check_input goes with them. */
+#define INPUT_OPTIONS(T)                                                                           \
+    {.kind = OPTION_INT,                                                                           \
+     .name = "channel",                                                                            \
+     .argument = "N",                                                                              \
+     .help = "only this channel, counted from 0 (a mixture of all)",                               \
+     .at = offsetof(T, audio.channel),                                                             \
+     .min = 0,                                                                                     \
+     .max = 1023},                                                                                 \
+        {.kind = OPTION_INT,                                                                       \
+         .name = "raw-rate",                                                                       \
+         .argument = "HZ",                                                                         \
+         .help = "inputs are PCM without a header at this rate",                                   \
+         .at = offsetof(T, audio.raw_rate),                                                        \
+         .min = 1,                                                                                 \
+         .max = 768000},                                                                           \
+        {.kind = OPTION_INT,                                                                       \
+         .name = "raw-channels",                                                                   \
+         .argument = "N",                                                                          \
+         .help = "their interleaved channels (1)",                                                 \
+         .at = offsetof(T, audio.raw_channels),                                                    \
+         .min = 1,                                                                                 \
+         .max = 1024},                                                                             \
+    {                                                                                              \
+        .kind = OPTION_CHOICE, .name = "raw-format", .argument = "FORMAT",                         \
+        .help = "s16le, f32le, s32le or u8 (s16le)", .at = offsetof(T, audio.raw_format),          \
+        .choices = "s16le f32le s32le u8"                                                          \
+    }
 #define CHUNKING_OPTIONS(T)                                                                        \
     {.kind = OPTION_CHOICE,                                                                        \
      .name = "chunking",                                                                           \
@@ -151,6 +194,9 @@ void speech_close(speech *s);
 const char *speech_model_name(const speech_options *options);
 vocis_model_params speech_model_params(const speech_options *options);
 
+/* Fills in the defaults of INPUT_OPTIONS, for which raw_channels is 0 and raw_format NULL before
+ * options are read: -1, or the exit status. */
+int speech_check_input(const verb *v, vocis_audio_params *audio);
 /* One input: a path, or "-" for standard input. On failure err says why. */
 vocis_status speech_load(const char *path, vocis_audio_params params, vocis_audio *audio,
                          vocis_error *err);

@@ -5,6 +5,7 @@
  */
 #include "names.h"
 #include "report.h"
+#include "speakers.h"
 #include "speech.h"
 
 #include <errno.h>
@@ -21,6 +22,7 @@ enum { MAX_FORMATS = 8, MAX_CLIPS = 4096 };
 
 typedef struct settings {
     speech_options speech;
+    speakers_options speakers;
     vocis_transcribe_params params;
     vocis_audio_params audio;
     vocis_write_params write;
@@ -148,14 +150,14 @@ static const option options[] = {
      "0.99 is a good one (0)",
      AT(require_coverage), .min = 0, .max = 1},
     {OPTION_GROUP, .help = "Input"},
-    {OPTION_INT, "channel", 0, "N", "only this channel, counted from 0 (a mixture of all)",
-     AT(audio.channel), .min = 0, .max = 1023},
-    {OPTION_INT, "raw-rate", 0, "HZ", "inputs are PCM without a header at this rate",
-     AT(audio.raw_rate), .min = 1, .max = 768000},
-    {OPTION_INT, "raw-channels", 0, "N", "their interleaved channels (1)", AT(audio.raw_channels),
-     .min = 1, .max = 1024},
-    {OPTION_CHOICE, "raw-format", 0, "FORMAT", "s16le, f32le, s32le or u8 (s16le)",
-     AT(audio.raw_format), .choices = "s16le f32le s32le u8"},
+    INPUT_OPTIONS(settings),
+    {OPTION_GROUP, .help = "Speakers"},
+    {OPTION_CHOICE, "diarize", 0, "[HOW]",
+     "say who speaks. channels: a speaker in each, transcribed by itself; voices: by their sound, "
+     "in a mixture of all channels; auto: channels where two of them hold different voices. "
+     "Without HOW: auto (nobody asks)",
+     AT(speakers.how), .choices = "auto channels voices", .implied = "auto"},
+    SPEAKERS_OPTIONS(settings),
     {OPTION_GROUP, .help = "Computing"},
     COMPUTE_OPTIONS(settings),
     {OPTION_CHOICE, "device", 0, "DEVICE", "cpu; nothing else is supported yet (cpu)", AT(device),
@@ -287,10 +289,11 @@ static int check_settings(job *j) {
     if (status < 0 && s->formats) status = read_formats(j, s->formats);
     if (status >= 0) return status;
     if (stdins > 1) return usage_error(j->v, "standard input (-) can be read only once");
-    if (!s->audio.raw_rate && (s->audio.raw_channels || s->audio.raw_format))
-        return usage_error(j->v, "--raw-channels and --raw-format need --raw-rate");
-    if (!s->audio.raw_channels) s->audio.raw_channels = 1;
-    if (!s->audio.raw_format) s->audio.raw_format = "s16le";
+    if (s->resume && s->speakers.how)
+        return usage_error(j->v, "--resume does not go with --diarize yet");
+    status = speech_check_input(j->v, &s->audio);
+    if (status < 0) status = speakers_check(j->v, &s->speakers);
+    if (status >= 0) return status;
     if (j->n_formats > 1 && !s->output_dir) s->output_dir = ".";
     if (s->output_dir && !j->n_formats) add_format(j, "txt", 3);
     if (!s->output_dir && j->n_inputs > 1 && j->n_formats && strcmp(j->formats[0], "txt") != 0)
@@ -335,10 +338,15 @@ static void clock_text(double seconds, char *out, size_t size) {
         snprintf(out, size, "%02lld:%02lld.%03lld", ms / 60000, ms / 1000 % 60, ms % 1000);
 }
 
-static void on_segment(void *user, const vocis_segment *s) {
-    const job *j = user;
+/* With speakers, only once they are known. */
+static void show_segment(const job *j, const vocis_segment *s) {
     if (!is_plain(j) && !j->set.verbose) return;
     char *text = clean_line(s->text), from[32], to[32];
+    if (s->speaker >= 0) {
+        char *said = format_text("Speaker %d: %s", s->speaker + 1, text);
+        free(text);
+        text = said;
+    }
     clock_text(s->start, from, sizeof from);
     clock_text(s->end, to, sizeof to);
     if (!is_plain(j)) {
@@ -351,6 +359,11 @@ static void on_segment(void *user, const vocis_segment *s) {
     }
     if (is_plain(j)) output_flush();
     free(text);
+}
+
+static void on_segment(void *user, const vocis_segment *s) {
+    const job *j = user;
+    if (!j->set.speakers.how) show_segment(j, s);
 }
 
 static void on_progress(void *user, double done, double total) {
@@ -452,21 +465,66 @@ static bool remove_journals(const job *j) {
     return good;
 }
 
-static void transcribe(job *j, int index) {
-    vocis_error err = {0};
+static vocis_status transcribe_plain(job *j, int index, vocis_result **result, vocis_error *err) {
     vocis_audio audio = {0};
-    vocis_result *result = NULL;
-    j->begin = now();
-    vocis_status status = speech_load(j->inputs[index], j->set.audio, &audio, &err);
+    vocis_status status = speech_load(j->inputs[index], j->set.audio, &audio, err);
     if (status == VOCIS_OK && audio.warning[0] && !interrupted())
         report_warning(j->input, audio.warning);
     vocis_transcribe_params params = j->set.params;
     char *journal = j->set.resume ? journal_path(j, index) : NULL;
     params.journal = journal;
     if (status == VOCIS_OK)
-        status = vocis_transcribe_audio(j->speech.session, &audio, params, &result, &err);
+        status = vocis_transcribe_audio(j->speech.session, &audio, params, result, err);
     vocis_audio_free(&audio);
     free(journal);
+    return status;
+}
+
+static vocis_status transcribe_voices(const job *j, vocis_audio *audio, vocis_result **result,
+                                      vocis_error *err) {
+    vocis_turn *turns = NULL;
+    int n = 0;
+    vocis_transcribe_params params = j->set.params;
+    params.word_timestamps = true; /* a segment is cut where the speaker changes */
+    vocis_status status = vocis_diarize(j->speech.engine, audio->samples, audio->n_samples,
+                                        speakers_params(&j->set.speakers), &turns, &n, err);
+    if (status == VOCIS_OK)
+        status = vocis_transcribe_audio(j->speech.session, audio, params, result, err);
+    if (*result) { /* what was done before a failure has speakers too */
+        vocis_status assigned = vocis_result_assign_speakers(*result, turns, n, err);
+        if (status == VOCIS_OK) status = assigned;
+    }
+    vocis_free(turns);
+    return status;
+}
+
+static vocis_status transcribe_speakers(const job *j, const char *path, vocis_result **result,
+                                        vocis_error *err) {
+    vocis_audio channels[MOST_CHANNELS] = {0};
+    int n = 0;
+    vocis_status status =
+        speakers_load(j->speech.engine, path, j->set.audio, j->set.speakers.how, channels, &n, err);
+    if (status == VOCIS_OK && channels[0].warning[0] && !interrupted())
+        report_warning(j->input, channels[0].warning);
+    if (status == VOCIS_OK && n > 1)
+        status =
+            vocis_transcribe_channels(j->speech.session, channels, n, j->set.params, result, err);
+    else if (status == VOCIS_OK)
+        status = transcribe_voices(j, &channels[0], result, err);
+    speakers_free(channels, n);
+    progress_clear();
+    for (int i = 0; *result && i < vocis_result_segment_count(*result); i++)
+        show_segment(j, vocis_result_segment(*result, i));
+    return status;
+}
+
+static void transcribe(job *j, int index) {
+    vocis_error err = {0};
+    vocis_result *result = NULL;
+    j->begin = now();
+    vocis_status status = j->set.speakers.how
+                              ? transcribe_speakers(j, j->inputs[index], &result, &err)
+                              : transcribe_plain(j, index, &result, &err);
     progress_clear();
     bool good = status == VOCIS_OK;
     if (result && !output_failed()) good = write_documents(j, index, result) && good;

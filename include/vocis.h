@@ -512,6 +512,51 @@ VOCIS_API vocis_status vocis_detect_speech(vocis_engine *engine, const float *sa
                                            int64_t n_samples, vocis_speech_params params,
                                            vocis_span **spans, int *n_spans, vocis_error *err);
 
+/* ---- speakers -------------------------------------------------------------------------------- */
+
+typedef struct vocis_turn {
+    double start, end; /* seconds */
+    int speaker;       /* from 0, in the order of their first turns */
+} vocis_turn;
+
+typedef struct vocis_diarize_params {
+    int min_speakers, max_speakers; /* how many there may be; 0: any number. 0 */
+    vocis_progress_fn on_progress;
+    vocis_abort_fn on_abort;
+    void *user; /* handed to both */
+} vocis_diarize_params;
+VOCIS_API vocis_diarize_params vocis_diarize_default_params(void);
+/* Who speaks when, by voice: speech is found by Silero VAD, voices are compared by a GE2E speaker
+ * encoder, both built in. *turns: in order of time, vocis_free. */
+VOCIS_API vocis_status vocis_diarize(vocis_engine *engine, const float *samples, int64_t n_samples,
+                                     vocis_diarize_params params, vocis_turn **turns, int *n_turns,
+                                     vocis_error *err);
+/* Gives words and segments the speaker who has most of their time, or, outside of all turns, that
+ * of the nearest turn within 2 s. Where words are known, a segment is cut where the speaker
+ * changes; its parts have no tokens. After a failure some may have speakers already. */
+VOCIS_API vocis_status vocis_result_assign_speakers(vocis_result *result, const vocis_turn *turns,
+                                                    int n_turns, vocis_error *err);
+
+/* Recordings with a speaker in each channel, as calls are. channels: [n_channels], loaded one by
+ * one (vocis_audio_params.channel), at the same rate and of about one length.
+ *
+ * Whether two channels are such a recording: neither is silent, there is speech in both, and they
+ * do not rise and fall together. */
+VOCIS_API vocis_status vocis_channels_separate(vocis_engine *engine, const vocis_audio channels[2],
+                                               bool *separate, vocis_error *err);
+/* The turns of every channel, by voice activity detection. Sound that comes over from another
+ * channel (10 dB or more weaker than there) is replaced by silence in the samples. */
+VOCIS_API vocis_status vocis_channels_diarize(vocis_engine *engine, vocis_audio *channels,
+                                              int n_channels, vocis_turn **turns, int *n_turns,
+                                              vocis_error *err);
+/* Transcribes every channel by itself, without what comes over from another, and merges the
+ * segments by time; speaker is the channel. Channels without speech are left out. Chunking is by
+ * SPEECH unless there are clip timestamps. on_segment is called at the end, in order. Samples are
+ * freed as in vocis_transcribe_audio. After a failure midway *result holds the channels done. */
+VOCIS_API vocis_status vocis_transcribe_channels(vocis_session *session, vocis_audio *channels,
+                                                 int n_channels, vocis_transcribe_params params,
+                                                 vocis_result **result, vocis_error *err);
+
 /* ---- measuring ------------------------------------------------------------------------------- */
 
 /* One step of the decoder: a token for each of `rows` sequences that listen to `windows` windows.

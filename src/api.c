@@ -9,8 +9,10 @@
 #include "backends/registry.h"
 #include "base/memory.h"
 #include "hub/hub.h"
+#include "pipeline/channels.h"
 #include "pipeline/convert.h"
 #include "pipeline/coverage.h"
+#include "pipeline/diarize.h"
 #include "pipeline/engine.h"
 #include "pipeline/inspect.h"
 #include "pipeline/measure.h"
@@ -432,6 +434,46 @@ vocis_status vocis_detect_speech(vocis_engine *engine, const float *samples, int
     vo_error e = {0};
     return finish(err, &e,
                   vo_detect_speech(engine, samples, n_samples, &params, spans, n_spans, &e));
+}
+
+vocis_diarize_params vocis_diarize_default_params(void) {
+    return vo_diarize_default_params();
+}
+
+vocis_status vocis_diarize(vocis_engine *engine, const float *samples, int64_t n_samples,
+                           vocis_diarize_params params, vocis_turn **turns, int *n_turns,
+                           vocis_error *err) {
+    vo_error e = {0};
+    return finish(err, &e, vo_diarize(engine, samples, n_samples, &params, turns, n_turns, &e));
+}
+
+vocis_status vocis_result_assign_speakers(vocis_result *result, const vocis_turn *turns,
+                                          int n_turns, vocis_error *err) {
+    vo_error e = {0};
+    return finish(err, &e, vo_assign_speakers(result, turns, n_turns, &e));
+}
+
+vocis_status vocis_channels_separate(vocis_engine *engine, const vocis_audio channels[2],
+                                     bool *separate, vocis_error *err) {
+    vo_error e = {0};
+    const int64_t a = channels[0].n_samples, b = channels[1].n_samples;
+    return finish(err, &e,
+                  vo_channels_separate(engine, channels[0].samples, channels[1].samples,
+                                       a < b ? a : b, separate, &e));
+}
+
+vocis_status vocis_channels_diarize(vocis_engine *engine, vocis_audio *channels, int n_channels,
+                                    vocis_turn **turns, int *n_turns, vocis_error *err) {
+    vo_error e = {0};
+    return finish(err, &e, vo_channels_diarize(engine, channels, n_channels, turns, n_turns, &e));
+}
+
+vocis_status vocis_transcribe_channels(vocis_session *session, vocis_audio *channels,
+                                       int n_channels, vocis_transcribe_params params,
+                                       vocis_result **result, vocis_error *err) {
+    vo_error e = {0};
+    return finish(err, &e,
+                  vo_transcribe_channels(session, channels, n_channels, &params, result, &e));
 }
 
 vocis_status vocis_session_benchmark(vocis_session *session, int runs, vocis_benchmark *out,

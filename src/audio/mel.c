@@ -151,17 +151,23 @@ static float log10_fast(float x) {
     return e * 0.30102539f + (e * 4.6050390e-6f + ln * 0.43429448f);
 }
 
+/* One row of power through the filter bank. */
+static void filter_row(const vo_mel *mel, const float *power, float *out) {
+    for (int m = 0; m < mel->n_mels; m++) {
+        const float *w = mel->weights + mel->offset[m], *p = power + mel->first[m];
+        int n = mel->offset[m + 1] - mel->offset[m];
+        float sum = 0;
+        for (int i = 0; i < n; i++) sum += w[i] * p[i];
+        out[m] = sum;
+    }
+}
+
 /* Rows of out: log10 of the filter bank's sums. */
 static float apply_filters(const vo_mel *mel, const float *power, int64_t frames, float *out) {
     float loudest = -INFINITY;
     for (int64_t f = 0; f < frames; f++, power += LD_POWER, out += mel->n_mels) {
-        for (int m = 0; m < mel->n_mels; m++) {
-            const float *w = mel->weights + mel->offset[m], *p = power + mel->first[m];
-            int n = mel->offset[m + 1] - mel->offset[m];
-            float sum = 0;
-            for (int i = 0; i < n; i++) sum += w[i] * p[i];
-            out[m] = sum > SMALLEST ? sum : SMALLEST;
-        }
+        filter_row(mel, power, out);
+        for (int m = 0; m < mel->n_mels; m++) out[m] = out[m] > SMALLEST ? out[m] : SMALLEST;
         for (int m = 0; m < mel->n_mels; m++) out[m] = log10_fast(out[m]);
         for (int m = 0; m < mel->n_mels; m++) loudest = out[m] > loudest ? out[m] : loudest;
     }
@@ -288,6 +294,28 @@ vo_status vo_mel_compute(const vo_mel *mel, const vo_kernels *kernels, vo_pool *
     job.limit = loudest - RANGE;
     if (status == VO_OK) run(pool, (job.frames + SPAN - 1) / SPAN, normalise_tile, &job);
     return status;
+}
+
+vo_status vo_mel_power(const vo_mel *mel, const vo_kernels *kernels, const float *samples,
+                       int64_t n_samples, int64_t first, int64_t frames, float *out,
+                       vo_error *err) {
+    const size_t floats = TILE_SAMPLES + TILE * LD_POWER + VO_STFT_SCRATCH;
+    float *buffer = vo_alloc_uninitialized(floats * sizeof *buffer);
+    if (!buffer) return vo_fail(err, VO_ERR_MEMORY, "not enough memory for the spectrogram");
+    float *power = buffer + TILE_SAMPLES, *scratch = power + TILE * LD_POWER;
+    for (int64_t done = 0; done < frames; done += TILE) {
+        const int64_t count = frames - done < TILE ? frames - done : TILE;
+        const int64_t begin = (first + done) * VO_MEL_HOP - HALF;
+        for (int64_t i = 0; i < (count - 1) * VO_MEL_HOP + VO_MEL_WINDOW; i++) {
+            const bool there = begin + i >= 0 && begin + i < n_samples;
+            buffer[i] = there && is_sane(samples[begin + i]) ? samples[begin + i] : 0;
+        }
+        kernels->stft400_power(count, buffer, VO_MEL_HOP, mel->window, power, LD_POWER, scratch);
+        for (int64_t f = 0; f < count; f++)
+            filter_row(mel, power + f * LD_POWER, out + (done + f) * mel->n_mels);
+    }
+    vo_free(buffer);
+    return VO_OK;
 }
 
 /* ---- spectrogram of a long input ----------------------------------------------------------- */

@@ -27,8 +27,14 @@ vo_status vo_mel_compute(const vo_mel *mel, const vo_kernels *kernels, vo_pool *
                          const float *samples, int64_t n_samples, int64_t pad, float *out,
                          vo_error *err);
 
-/* The same for a long input whose windows are wanted one by one: all frames before the clamp, so
- * that the samples, twice as large, can go. */
+/* Power in each filter, without logarithm or clamp, as librosa's melspectrogram gives it: row i is
+ * about the 400 samples from 160 (first + i) - 200 on, zero where there are none. out:
+ * [frames][n_mels]. Samples count as silence as above. On the calling thread. */
+vo_status vo_mel_power(const vo_mel *mel, const vo_kernels *kernels, const float *samples,
+                       int64_t n_samples, int64_t first, int64_t frames, float *out, vo_error *err);
+
+/* The same as vo_mel_compute for a long input whose windows are wanted one by one: all frames
+ * before the clamp, so that the samples, twice as large, can go. */
 typedef struct vo_spectrogram {
     float *rows; /* [stored][n_mels]; the frames after these see nothing but padding */
     int64_t stored, frames;

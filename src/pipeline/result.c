@@ -166,6 +166,20 @@ vo_status vo_result_shorten(vocis_result *r, int index, int n_tokens, const char
     return note_removed(r, removed, err);
 }
 
+void vo_result_swap(vocis_result *a, vocis_result *b) {
+    vocis_segment *segments = a->segments;
+    char *text = a->text;
+    const int n = a->n_segments, capacity = a->capacity;
+    a->segments = b->segments;
+    a->n_segments = b->n_segments;
+    a->capacity = b->capacity;
+    a->text = b->text;
+    b->segments = segments;
+    b->n_segments = n;
+    b->capacity = capacity;
+    b->text = text;
+}
+
 vo_status vo_result_finish(vocis_result *r, vo_error *err) {
     vo_buf joined = {0};
     vo_buf_puts(&joined, "");

@@ -50,6 +50,8 @@ vo_status vo_result_remove(vocis_result *result, int index, vo_removal why, vo_e
  */
 vo_status vo_result_shorten(vocis_result *result, int index, int n_tokens, const char *text,
                             double end, vo_removal why, vo_error *err);
+/* Segments and text. */
+void vo_result_swap(vocis_result *a, vocis_result *b);
 vo_status vo_result_finish(vocis_result *result, vo_error *err);
 void vo_result_destroy(vocis_result *result);
 

@@ -64,7 +64,8 @@ vo_array *vo_lstm(vo_graph *graph, vo_array *gates, vo_array *weight_hh, vo_arra
     int64_t h = weight_hh->rank == 2 ? weight_hh->shape[1] : 0;
     bool fits = is_rows(gates) && h > 0 && weight_hh->shape[0] == 4 * h &&
                 gates->shape[1] == 4 * h && state->op == VO_OP_STATE && state->rank == 2 &&
-                state->shape[0] == 2 && state->shape[1] == h && state->dtype == VO_F32;
+                state->shape[0] > 0 && state->shape[0] % 2 == 0 && state->shape[1] == h &&
+                state->dtype == VO_F32 && gates->shape[0] % (state->shape[0] / 2) == 0;
     if (!vo_check(graph, fits, "lstm", "the shapes do not fit")) return NULL;
     vo_shape s = vo_shape_rows(gates, h);
     vo_array *in[] = {gates, weight_hh, state};

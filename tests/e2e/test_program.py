@@ -13,6 +13,7 @@ import re
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -23,8 +24,8 @@ import wave
 PROGRAM = os.path.abspath(sys.argv[1])
 MODELS = os.environ.get("VOCIS_TEST_MODELS")
 CLIP = os.path.abspath("tests/data/audio/jfk.wav")
-VERBS = ["transcribe", "pull", "models", "inspect", "convert", "bench", "eval", "completion",
-         "help"]
+VERBS = ["transcribe", "diarize", "pull", "models", "inspect", "convert", "bench", "eval",
+         "completion", "help"]
 FORMATS = ["txt", "srt", "vtt", "tsv", "json", "csv", "lrc"]
 SPEECH = "ask not what your country can do for you"
 
@@ -62,6 +63,69 @@ class Program(unittest.TestCase):
         self.assertTrue(err.startswith("vocis: "), err)
         self.assertIn("--help", err)
         return err.split("\n")[0]
+
+
+def stereo(path, left, right):
+    """The clip's seconds [from, to) in each channel, times a factor; 0 elsewhere."""
+    with wave.open(CLIP) as clip:
+        n = clip.getnframes()
+        samples = struct.unpack(f"<{n}h", clip.readframes(n))
+    columns = []
+    for begin, end, factor in (left, right):
+        columns.append([int(factor * x) if begin * 16000 <= i < end * 16000 else 0
+                        for i, x in enumerate(samples)])
+    with wave.open(path, "wb") as file:
+        file.setparams((2, 2, 16000, 0, "NONE", ""))
+        file.writeframes(struct.pack(f"<{2 * n}h", *[x for pair in zip(*columns) for x in pair]))
+    return path
+
+
+class Speakers(Program):
+    def turns(self, *words, **more):
+        status, out, err = run("diarize", "-f", "json", *words, **more)
+        self.assertEqual(status, 0, err)
+        return [json.loads(line)["turns"] for line in out.splitlines()], err
+
+    def test_channels(self):
+        call = stereo(self.path("a call.wav"), (0, 5, 1), (5, 11, 1))
+        (turns,), err = self.turns(call)
+        self.assertEqual(err, "")
+        self.assertGreaterEqual(len(turns), 3)
+        for t in turns:
+            self.assertEqual(t["speaker"], int(t["start"] > 4.9))
+        with open(call, "rb") as file:
+            self.assertEqual(self.turns("-", stdin=file.read())[0], [turns])
+        status, out, _ = run("diarize", call)
+        self.assertEqual(status, 0)
+        for t, line in zip(turns, out.splitlines()):
+            self.assertRegex(line, rf"^SPEAKER a_call 1 \d+\.\d{{3}} \d+\.\d{{3}} <NA> <NA> "
+                                   rf"speaker_{t['speaker'] + 1} <NA> <NA>$")
+            self.assertAlmostEqual(float(line.split()[3]), t["start"], places=2)
+        self.assertEqual({t["speaker"] for t in self.turns("--by", "voices", call)[0][0]}, {0})
+        self.assertEqual({t["speaker"] for t in self.turns("--channel", "0", call)[0][0]}, {0})
+
+    def test_one_sound_in_two_channels(self):
+        alone, err = self.turns(CLIP)
+        self.assertEqual(err, "")
+        silent = stereo(self.path("silent.wav"), (0, 11, 1), (0, 0, 1))
+        against = stereo(self.path("against.wav"), (0, 11, 1), (0, 11, -1))
+        twice = stereo(self.path("twice.wav"), (0, 11, 1), (0, 11, 1))
+        for path, warning in ((silent, "silent"), (against, "cancel each other"), (twice, "")):
+            turns, err = self.turns(path)
+            self.assertEqual(turns, alone)
+            self.assertIn(warning, err)
+        self.assertEqual(self.turns("--num-speakers", "1", twice)[0], alone)
+
+    def test_refusals(self):
+        status, _, err = run("diarize", "--by", "channels", CLIP)
+        self.assertEqual(status, 1)
+        self.assertIn("one channel only", err)
+        self.assertEqual(run("diarize", self.path("nowhere.wav"))[0], 1)
+        self.usage("transcribe", "--num-speakers", "2", CLIP)
+        self.usage("diarize", "--by", "channels", "--num-speakers", "2", CLIP)
+        self.usage("diarize", "--num-speakers", "2", "--max-speakers", "3", CLIP)
+        self.usage("diarize", "--min-speakers", "4", "--max-speakers", "3", CLIP)
+        self.usage("diarize", "--raw-channels", "2", CLIP)
 
 
 class WithModel(Program):
@@ -354,6 +418,28 @@ class Documents(WithModel):
         out = self.transcribe(CLIP, "-f", "srt", "--highlight_words", "True")[1]
         self.assertIn("<u>country</u>", out)
         self.assertEqual(self.transcribe(CLIP, "-f", "rttm"), (0, "", ""))
+
+    def test_speakers(self):
+        call = stereo(self.path("call.wav"), (0, 5, 1), (5, 11, 1))
+        for how in (["--diarize"], ["--diarize", "channels"]):
+            status, out, err = self.transcribe(*how, call)
+            self.assertEqual((status, err), (0, ""))
+            said = {1: "", 2: ""}
+            for line in out.splitlines():
+                self.assertRegex(line, r"^Speaker [12]: ")
+                said[int(line[8])] += " " + without_marks(line[10:])
+            self.assertIn("fellow americans", said[1])
+            self.assertIn("what you can do for your country", said[2])
+            self.assertNotIn("americans", said[2])
+        status, out, err = self.transcribe("--diarize", "voices", "-f", "json", call)
+        self.assertEqual({s["speaker"] for s in json.loads(out)["segments"]}, {0})
+        status, out, err = self.transcribe("--diarize", "channels", CLIP)
+        self.assertEqual((status, out), (1, ""))
+        # Level is kept where one channel is silent or runs against the other.
+        alone = self.transcribe(CLIP)[1]
+        for name, right in (("silent", (0, 0, 1)), ("against", (0, 11, -1))):
+            path = stereo(self.path(name + ".wav"), (0, 11, 1), right)
+            self.assertEqual(self.transcribe(path)[1], alone)
 
     def test_one_document_on_standard_output(self):
         status, out, err = self.transcribe(CLIP, "--output_format=json")

@@ -726,6 +726,51 @@ static void lstm_case(const rig *r, int64_t hidden, bool wide) {
     vo_free(c);
 }
 
+/* Sequences side by side get what each gets alone, bit for bit. */
+static void lstm_batch(const rig *r, int64_t hidden) {
+    enum { STEPS = 5, B = 11 };
+    test_weight w = weight_random(2, 4 * hidden, hidden, 0);
+    vo_plan *plans[2];
+    vo_array *y[2];
+    test_input gates[2];
+    vo_buffer *memory[2];
+    for (int k = 0; k < 2; k++) {
+        const int64_t b = k ? B : 1;
+        vo_graph *g = vo_graph_create(NULL);
+        gates[k] = input_random(g, STEPS * b, 4 * hidden, false, VO_PARAM_ROWS, 1, -1, 1);
+        memory[k] = vo_buffer_create((size_t)(2 * b * hidden) * sizeof(float), NULL);
+        vo_array *carried = vo_state(g, memory[k], VO_F32, (const int64_t[]){2 * b, hidden}, 2);
+        y[k] = vo_lstm(g, gates[k].array, vo_constant(g, w.weight), carried);
+        plans[k] = plan_of(r, g, &y[k], 1, false);
+    }
+    input_write(plans[1], &gates[1]);
+    vo_plan_set(plans[1], VO_PARAM_ROWS, STEPS * B);
+    plan_run(plans[1]);
+    for (int64_t i = 0; i < B; i++) {
+        for (int64_t t = 0; t < STEPS; t++)
+            memcpy(gates[0].values + t * 4 * hidden, gates[1].values + (t * B + i) * 4 * hidden,
+                   (size_t)(4 * hidden) * sizeof(float));
+        memset(vo_buffer_data(memory[0]), 0, vo_buffer_bytes(memory[0]));
+        input_write(plans[0], &gates[0]);
+        vo_plan_set(plans[0], VO_PARAM_ROWS, STEPS);
+        plan_run(plans[0]);
+        for (int64_t t = 0; t < STEPS; t++)
+            for (int64_t j = 0; j < hidden; j++)
+                assert_true(result_at(plans[0], y[0], t, j) ==
+                            result_at(plans[1], y[1], t * B + i, j));
+        const float *one = vo_buffer_data(memory[0]), *all = vo_buffer_data(memory[1]);
+        for (int64_t part = 0; part < 2; part++)
+            assert_memory_equal(one + part * hidden, all + (part * B + i) * hidden,
+                                (size_t)hidden * sizeof(float));
+    }
+    for (int k = 0; k < 2; k++) {
+        vo_plan_destroy(plans[k]);
+        vo_buffer_unref(memory[k]);
+        input_free(&gates[k]);
+    }
+    weight_free(&w);
+}
+
 static void test_lstm(void **state) {
     (void)state;
     for (int r = 0; r < 2; r++)
@@ -734,6 +779,10 @@ static void test_lstm(void **state) {
             lstm_case(&rigs[r], 5, wide);
             lstm_case(&rigs[r], 64, wide);
         }
+    for (int r = 0; r < 2; r++) {
+        lstm_batch(&rigs[r], 5);
+        lstm_batch(&rigs[r], 256);
+    }
 }
 
 /* ---- views --------------------------------------------------------------------------------- */
