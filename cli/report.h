@@ -40,6 +40,7 @@ bool output_puts(const char *text);
 bool output_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool output_flush(void);
 bool output_failed(void);
+int output_width(void); /* columns of its terminal, 80 where unknown */
 /* Flushes and closes; the exit status is `status`, or a failure. */
 int output_finish(int status);
 

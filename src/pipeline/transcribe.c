@@ -28,6 +28,7 @@ typedef struct job {
     int64_t *clips; /* start, end, start, end ... in frames */
     int n_clips;
 
+    int64_t quiet;    /* >= 0: the input is one chunk, so many frames at its end hold no speech */
     vo_chunk *chunks; /* one for every track; NULL: one track over the clips */
     int n_tracks;
     vo_error *err;
@@ -93,7 +94,11 @@ static vo_status cut(job *j) {
     double begin = vo_clock_seconds();
     j->state = RUN;
     j->n_tracks = 1;
-    if (plan->params->chunking == VOCIS_CHUNK_SPEECH && plan->content_frames > 0) {
+    if (j->quiet >= 0) {
+        j->chunks = vo_alloc(sizeof *j->chunks);
+        if (!j->chunks) return vo_fail(j->err, VO_ERR_MEMORY, "no memory for a chunk");
+        *j->chunks = (vo_chunk){0, plan->content_frames, j->quiet};
+    } else if (plan->params->chunking == VOCIS_CHUNK_SPEECH && plan->content_frames > 0) {
         status = vo_chunks_find(s->model->engine, j->samples, j->n_samples, plan->window_frames,
                                 &j->chunks, &j->n_tracks, j->err);
         j->result->timings.cut += vo_clock_seconds() - begin;
@@ -250,9 +255,9 @@ vocis_transcribe_params vo_transcribe_default_params(void) {
                                      .hallucination_silence_threshold = NAN};
 }
 
-vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_samples,
-                        float **owned, const vocis_transcribe_params *params, vocis_result **result,
-                        vo_error *err) {
+static vo_status transcribe(vocis_session *session, const float *samples, int64_t n_samples,
+                            float **owned, int64_t quiet, const vocis_transcribe_params *params,
+                            vocis_result **result, vo_error *err) {
     double begin = vo_clock_seconds();
     const vocis_model *model = session->model;
     vo_error local = {0};
@@ -262,6 +267,7 @@ vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_
     job j = {.samples = samples,
              .n_samples = n_samples,
              .owned = owned,
+             .quiet = quiet,
              .err = &local,
              .result = vo_result_create()};
     if (!j.result) return vo_fail(err, VO_ERR_MEMORY, "no memory for a result");
@@ -290,4 +296,16 @@ vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_
     }
     *result = j.result;
     return status == VO_OK ? VO_OK : vo_fail(err, local.status, "%s", local.message);
+}
+
+vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_samples,
+                        float **owned, const vocis_transcribe_params *params, vocis_result **result,
+                        vo_error *err) {
+    return transcribe(session, samples, n_samples, owned, -1, params, result, err);
+}
+
+vo_status vo_transcribe_utterance(vocis_session *session, const float *samples, int64_t n_samples,
+                                  int64_t quiet, const vocis_transcribe_params *params,
+                                  vocis_result **result, vo_error *err) {
+    return transcribe(session, samples, n_samples, NULL, quiet / VO_MEL_HOP, params, result, err);
 }
