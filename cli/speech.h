@@ -98,6 +98,8 @@ void speech_close(speech *s);
 const char *speech_model_name(const speech_options *options);
 vocis_model_params speech_model_params(const speech_options *options);
 
+/* A vocis_read_fn. */
+int64_t speech_read_stdin(void *user, void *data, size_t size);
 /* One input: a path, or "-" for standard input. On failure err says why. */
 vocis_status speech_load(const char *path, vocis_audio_params params, vocis_audio *audio,
                          vocis_error *err);

@@ -120,10 +120,13 @@ static int64_t take(vo_capture *c, float *samples, int64_t size) {
     int64_t want = (int64_t)((double)size * c->rate / VO_SAMPLE_RATE);
     if (want < 1) want = 1;
     if (want > BLOCK) want = BLOCK;
-    const int64_t got = vo_ring_read(c->ring, c->block, want);
     size_t made = 0;
-    if (got == 0) return 0;
-    if (soxr_process(c->soxr, c->block, (size_t)got, NULL, samples, (size_t)size, &made)) return -1;
+    while (made == 0) { /* it keeps the first ones to itself */
+        const int64_t got = vo_ring_read(c->ring, c->block, want);
+        if (got == 0) break;
+        if (soxr_process(c->soxr, c->block, (size_t)got, NULL, samples, (size_t)size, &made))
+            return -1;
+    }
     return (int64_t)made;
 }
 
