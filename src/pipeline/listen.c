@@ -74,7 +74,8 @@ static vo_status cut(vo_listen *l, int64_t now, vo_error *err) {
     const int64_t half = l->start + l->rules.max_length / 2;
     const vo_pause *found = longest(l, half, now);
     if (!found) found = longest(l, l->start, half);
-    const vo_pause at = found ? *found : (vo_pause){now, now};
+    const vo_pause here = {l->silent >= 0 ? l->silent : now, now};
+    const vo_pause at = found ? *found : here;
     const int64_t quiet = min64((at.end - at.begin) / 2, l->rules.pad);
     vo_status status = close_utterance(l, at.begin + quiet, quiet, err);
     if (status != VO_OK) return status;
@@ -142,6 +143,7 @@ vo_status vo_listen_end(vo_listen *l, int64_t end, vo_error *err) {
     const vo_listen_state state = l->state;
     l->state = VO_LISTEN_QUIET;
     if (state != VO_LISTEN_SPEECH && state != VO_LISTEN_PAUSE) return VO_OK;
+    if (end <= l->start) return VO_OK; /* it was just cut */
     const int64_t quiet = l->silent >= 0 ? max64(0, min64(l->rules.pad, end - l->silent)) : 0;
     return close_utterance(l, l->silent >= 0 ? l->silent + quiet : end, quiet, err);
 }
