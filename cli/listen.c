@@ -206,8 +206,8 @@ static void print_final(job *j, const vocis_event *e) {
 }
 
 static void print_skipped(job *j, const vocis_event *e) {
-    char *sentence = format_text("%.1f to %.1f s were skipped: this machine is too slow", e->start,
-                                 e->end);
+    char *sentence =
+        format_text("%.1f to %.1f s were skipped: this machine is too slow", e->start, e->end);
     clear_partial(j);
     report_warning(NULL, sentence);
     free(sentence);
@@ -364,10 +364,11 @@ static int list_devices(void) {
 static int check_settings(job *j, const char *const *operands, int n) {
     settings *s = &j->set;
     if (n && strcmp(operands[0], "-") != 0)
-        return usage_error(j->v,
-                           "\"%s\" is no live input: it is -, or nothing for a microphone. Files go "
-                           "to vocis transcribe",
-                           operands[0]);
+        return usage_error(
+            j->v,
+            "\"%s\" is no live input: it is -, or nothing for a microphone. Files go "
+            "to vocis transcribe",
+            operands[0]);
     if (n && s->device) return usage_error(j->v, "--device and - exclude each other");
     if (!n && s->audio.raw_rate) return usage_error(j->v, "--raw-rate is for standard input (-)");
     if (!s->audio.raw_rate && (s->audio.raw_channels || s->audio.raw_format))
@@ -423,8 +424,8 @@ static int run(const verb *v, int argc, char **argv) {
     if (status < 0) status = check_settings(j, operands, n);
     if (status < 0 && s->list_devices) status = list_devices();
     if (status < 0)
-        status = speech_open(v, &s->speech, speech_session_params(&s->speech, &s->stream.transcribe),
-                             &j->speech);
+        status = speech_open(v, &s->speech,
+                             speech_session_params(&s->speech, &s->stream.transcribe), &j->speech);
     if (status < 0) status = listen_now(j, n > 0);
     speech_close(&j->speech);
     free(operands);

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const verb verb_transcribe, verb_listen, verb_pull, verb_models, verb_inspect, verb_convert, verb_bench,
-    verb_eval;
+extern const verb verb_transcribe, verb_listen, verb_pull, verb_models, verb_inspect, verb_convert,
+    verb_bench, verb_eval;
 
 static const option no_options[] = {{.kind = OPTION_END}};
 

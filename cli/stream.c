@@ -50,8 +50,8 @@ vocis_status stream_transcribe(vocis_session *session, const char *path, vocis_a
     stream.live = false;
     vocis_status status = vocis_stream_create(session, stream, &j.stream, err);
     if (status == VOCIS_OK && strcmp(path, "-") == 0)
-        status = vocis_audio_read_stream(speech_read_stdin, NULL, "stdin", audio, push, &j, read,
-                                         err);
+        status =
+            vocis_audio_read_stream(speech_read_stdin, NULL, "stdin", audio, push, &j, read, err);
     else if (status == VOCIS_OK)
         status = vocis_audio_read(path, audio, push, &j, read, err);
     if (status == VOCIS_OK) {

@@ -98,7 +98,8 @@ static const option options[] = {
     {OPTION_SEED, "seed", 0, "N", "of the random numbers of sampling (0)", AT(params.seed)},
     {OPTION_GROUP, .help = "Input"},
     {OPTION_FLAG, "stream", 0, NULL,
-     "for inputs of any length: memory does not grow with them. They are cut at pauses, loudness is "
+     "for inputs of any length: memory does not grow with them. They are cut at pauses, loudness "
+     "is "
      "judged by parts of up to 30 s, and text is all that is written",
      AT(stream)},
     {OPTION_INT, "channel", 0, "N", "only this channel, counted from 0 (a mixture of all)",

@@ -25,8 +25,7 @@ static void listen(vocis_stream *stream, vocis_capture *microphone, vocis_error 
         while (vocis_stream_next(stream, 0, &event, err) == VOCIS_OK && event.kind) print(&event);
     }
     vocis_stream_finish(stream);
-    while (event.kind != VOCIS_EVENT_END &&
-           vocis_stream_next(stream, 1, &event, err) == VOCIS_OK)
+    while (event.kind != VOCIS_EVENT_END && vocis_stream_next(stream, 1, &event, err) == VOCIS_OK)
         print(&event);
 }
 

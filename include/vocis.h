@@ -330,10 +330,10 @@ VOCIS_API vocis_status vocis_audio_load_stream(vocis_read_fn read, void *user, c
                                                vocis_error *err);
 VOCIS_API void vocis_audio_free(vocis_audio *audio);
 /* The same block by block, in memory that does not grow with the input. take gets mono samples at
- * VOCIS_SAMPLE_RATE as they are decoded, and returns false to stop (VOCIS_ERR_ABORTED). What is read
- * through a callback is read in pieces of 20 ms, so that a live source is followed closely. Channels
- * are judged by the first second. *audio tells what vocis_audio_load tells, without samples; there is
- * no limit of time but params.max_seconds. */
+ * VOCIS_SAMPLE_RATE as they are decoded, and returns false to stop (VOCIS_ERR_ABORTED). What is
+ * read through a callback is read in pieces of 20 ms, so that a live source is followed closely.
+ * Channels are judged by the first second. *audio tells what vocis_audio_load tells, without
+ * samples; there is no limit of time but params.max_seconds. */
 typedef bool (*vocis_samples_fn)(void *user, const float *samples, int64_t n);
 VOCIS_API vocis_status vocis_audio_read(const char *path, vocis_audio_params params,
                                         vocis_samples_fn take, void *take_user, vocis_audio *audio,
@@ -442,9 +442,9 @@ VOCIS_API vocis_status vocis_detect_speech(vocis_engine *engine, const float *sa
  * Samples go in, events come out, in memory that does not grow. Voice activity detection cuts the
  * stream into utterances, which end at pauses, or after 30 s in the longest pause so far. Each is
  * transcribed as vocis_transcribe does it, with one difference: what is much quieter than the
- * loudest sound counts as silence, and in a stream the loudest sound is that of the utterance, not of
- * the whole input. The finals depend on the samples alone, not on how they are pushed, nor on time,
- * unless something had to be skipped.
+ * loudest sound counts as silence, and in a stream the loudest sound is that of the utterance, not
+ * of the whole input. The finals depend on the samples alone, not on how they are pushed, nor on
+ * time, unless something had to be skipped.
  *
  * A thread of the stream does the work. push, next and finish may be called from different threads;
  * create and destroy may not overlap with other calls. The session belongs to the stream until that
@@ -483,24 +483,24 @@ typedef enum vocis_event_kind {
 
 typedef struct vocis_event {
     vocis_event_kind kind;
-    int utterance;     /* from 1; noise leaves no gaps */
-    double start, end; /* seconds from the beginning of the stream */
-    double heard;      /* seconds of sound that had been pushed when it was made */
-    const char *stable; /* PARTIAL: only grows within an utterance; may be "" */
-    const char *rest;   /* PARTIAL: what follows it */
+    int utterance;                /* from 1; noise leaves no gaps */
+    double start, end;            /* seconds from the beginning of the stream */
+    double heard;                 /* seconds of sound that had been pushed when it was made */
+    const char *stable;           /* PARTIAL: only grows within an utterance; may be "" */
+    const char *rest;             /* PARTIAL: what follows it */
     const vocis_segment *segment; /* FINAL */
     const char *language;         /* FINAL: code; static storage */
 } vocis_event;
 
 VOCIS_API vocis_status vocis_stream_create(vocis_session *session, vocis_stream_params params,
                                            vocis_stream **stream, vocis_error *err);
-/* samples: [n], not kept. Fails with what stopped the work; VOCIS_ERR_LIMIT: the stream is not live,
- * and 4096 events wait to be taken. */
+/* samples: [n], not kept. Fails with what stopped the work; VOCIS_ERR_LIMIT: the stream is not
+ * live, and 4096 events wait to be taken. */
 VOCIS_API vocis_status vocis_stream_push(vocis_stream *stream, const float *samples, int64_t n,
                                          vocis_error *err);
-/* The next event, if one comes within `seconds` (0: do not wait), else one of kind NONE. What *event
- * points to is valid until the next call. Partial text that nobody took is replaced by newer one.
- * Fails with what stopped the work, after all events from before. */
+/* The next event, if one comes within `seconds` (0: do not wait), else one of kind NONE. What
+ * *event points to is valid until the next call. Partial text that nobody took is replaced by newer
+ * one. Fails with what stopped the work, after all events from before. */
 VOCIS_API vocis_status vocis_stream_next(vocis_stream *stream, double seconds, vocis_event *event,
                                          vocis_error *err);
 /* No more samples will come. Does not wait. */
@@ -522,8 +522,9 @@ VOCIS_API vocis_status vocis_input_devices(vocis_input_device **devices, int *n,
 
 typedef struct vocis_capture vocis_capture;
 /* Starts recording. device: a number of vocis_input_devices, part of a name, "file:PATH" (a file
- * that is played in real time, for tests), or NULL: the system's default. A device that is lost later
- * is opened again as soon as it is back; until then silence stands for it, so that time goes on. */
+ * that is played in real time, for tests), or NULL: the system's default. A device that is lost
+ * later is opened again as soon as it is back; until then silence stands for it, so that time goes
+ * on. */
 VOCIS_API vocis_status vocis_capture_open(const char *device, vocis_capture **capture,
                                           vocis_error *err);
 /* Up to `size` mono samples at VOCIS_SAMPLE_RATE, as soon as there are some. 0: none came within

@@ -157,9 +157,9 @@ int64_t vo_capture_read(vo_capture *c, float *samples, int64_t size, double seco
 vo_capture_stats vo_capture_get_stats(const vo_capture *c) {
     const int64_t lost = c->dropped + (c->ring ? vo_ring_lost(c->ring) : 0);
     const double rate = c->rate ? c->rate : VO_SAMPLE_RATE;
-    return (vo_capture_stats){
-        .lost_samples = (int64_t)((double)lost * VO_SAMPLE_RATE / rate),
-        .overflows = c->device->overflows ? c->device->overflows(c->device) : 0,
-        .losses = c->losses,
-        .connected = c->open};
+    return (vo_capture_stats){.lost_samples = (int64_t)((double)lost * VO_SAMPLE_RATE / rate),
+                              .overflows =
+                                  c->device->overflows ? c->device->overflows(c->device) : 0,
+                              .losses = c->losses,
+                              .connected = c->open};
 }

@@ -24,8 +24,8 @@ static const char demuxers[] =
 typedef struct child {
     vo_process *process;
     vo_mixer *mixer;
-    double waited, timeout;  /* for the child; timeout: at least this many seconds */
-    bool growing;            /* and one more for every 30 seconds of sound */
+    double waited, timeout; /* for the child; timeout: at least this many seconds */
+    bool growing;           /* and one more for every 30 seconds of sound */
     vo_error err;
 } child;
 

@@ -165,9 +165,9 @@ static vo_status open_microphone(vo_device *device, vo_ring *ring, int *rate, vo
     m->ring = ring;
     const int index = find(m->name);
     if (index < 0)
-        status = m->name ? vo_fail(err, VO_ERR_NOT_FOUND, "no device that records is called %s",
-                                   m->name)
-                         : vo_fail(err, VO_ERR_NOT_FOUND, "there is no device that records");
+        status =
+            m->name ? vo_fail(err, VO_ERR_NOT_FOUND, "no device that records is called %s", m->name)
+                    : vo_fail(err, VO_ERR_NOT_FOUND, "there is no device that records");
     if (status == VO_OK) status = start(m, index, rate, err);
     if (status != VO_OK) close_microphone(device);
     return status;

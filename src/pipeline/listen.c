@@ -129,8 +129,7 @@ vo_status vo_listen_hear(vo_listen *l, double p, int *began, vo_error *err) {
     if (l->state == VO_LISTEN_MAYBE && l->silent < 0 && l->heard - l->begin >= r->min_speech)
         l->state = VO_LISTEN_SPEECH;
     const bool open = l->state == VO_LISTEN_SPEECH || l->state == VO_LISTEN_PAUSE;
-    if (status == VO_OK && open &&
-        l->heard + VO_LISTEN_WINDOW + r->pad - l->start > r->max_length)
+    if (status == VO_OK && open && l->heard + VO_LISTEN_WINDOW + r->pad - l->start > r->max_length)
         status = cut(l, l->heard, err);
     if ((l->state == VO_LISTEN_SPEECH || l->state == VO_LISTEN_PAUSE) && !l->announced) {
         l->announced = true;

@@ -69,8 +69,8 @@ typedef struct vo_listen {
     int64_t silent; /* PAUSE and MAYBE: where the pause began; -1: none goes on */
     vo_pause pauses[VO_LISTEN_PAUSES]; /* inside it, where it can be cut */
     int n_pauses;
-    int64_t decoded;  /* up to where it was decoded last */
-    int64_t went_ahead; /* for which pause */
+    int64_t decoded;      /* up to where it was decoded last */
+    int64_t went_ahead;   /* for which pause */
     vo_utterance *closed; /* wait to be decoded, oldest first */
     int n_closed, capacity;
 } vo_listen;

@@ -278,14 +278,15 @@ static vo_status decode(vocis_stream *s, vocis_result **result, vo_error *err) {
     if ((s->context && !prompt) || (s->job.kind == VO_JOB_PARTIAL && !prefix))
         vo_fail(err, status, "no memory for text");
     else
-        status = vo_transcribe_utterance(s->session, s->clip, u->end - u->start, quiet, &p, result,
-                                         err);
+        status =
+            vo_transcribe_utterance(s->session, s->clip, u->end - u->start, quiet, &p, result, err);
     vo_free(prompt);
     vo_free(prefix);
     return status;
 }
 
-/* The end of all text so far, from a word on. A hot temperature breaks with it, as within a file. */
+/* The end of all text so far, from a word on. A hot temperature breaks with it, as within a file.
+ */
 static vo_status add_context(vocis_stream *s, const vocis_result *r) {
     if (!s->params.transcribe.condition_on_previous_text || r->n_segments == 0) return VO_OK;
     const bool hot = r->segments[r->n_segments - 1].temperature > 0.5f;
@@ -439,8 +440,8 @@ static void work(void *arg) {
 /* The session and the parameters are tried on nothing, so that what is wrong is said at once. */
 static vo_status try_params(vocis_stream *s, vo_error *err) {
     vocis_result *result = NULL;
-    const vo_status status = vo_transcribe_utterance(s->session, NULL, 0, 0, &s->params.transcribe,
-                                                     &result, err);
+    const vo_status status =
+        vo_transcribe_utterance(s->session, NULL, 0, 0, &s->params.transcribe, &result, err);
     vo_result_destroy(result);
     return status;
 }
@@ -460,8 +461,8 @@ static vo_status create(vocis_stream *s, const vocis_stream_params *params, vo_e
         return vo_fail(err, VO_ERR_MEMORY, "no memory for a stream");
     status = vo_silero_load_builtin(&s->vad, err);
     if (status == VO_OK)
-        status = vo_silero_state_create(s->vad, &s->session->model->engine->runtime, &s->vad_state,
-                                        err);
+        status =
+            vo_silero_state_create(s->vad, &s->session->model->engine->runtime, &s->vad_state, err);
     if (status != VO_OK) return status;
     s->thread = vo_thread_create(work, s, err);
     return s->thread ? VO_OK : VO_ERR_MEMORY;

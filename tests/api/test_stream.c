@@ -56,7 +56,8 @@ static vocis_stream_params quick(bool live) {
 static vocis_stream *open_stream(vocis_stream_params params) {
     vocis_error err = {0};
     vocis_stream *stream = NULL;
-    if (vocis_stream_create(session, params, &stream, &err) != VOCIS_OK) fail_msg("%s", err.message);
+    if (vocis_stream_create(session, params, &stream, &err) != VOCIS_OK)
+        fail_msg("%s", err.message);
     return stream;
 }
 
@@ -90,9 +91,9 @@ static void note(seen *l, const vocis_event *e) {
     }
     if (e->kind != VOCIS_EVENT_FINAL) return;
     const vocis_segment *s = e->segment;
-    vo_buf_printf(&l->text, "%d %d %.6f %.6f %lld %g %g %s %s", e->utterance, s->id, s->start, s->end,
-                  (long long)s->seek, (double)s->avg_logprob, (double)s->no_speech_prob, e->language,
-                  s->text);
+    vo_buf_printf(&l->text, "%d %d %.6f %.6f %lld %g %g %s %s", e->utterance, s->id, s->start,
+                  s->end, (long long)s->seek, (double)s->avg_logprob, (double)s->no_speech_prob,
+                  e->language, s->text);
     for (int i = 0; i < s->n_tokens; i++) vo_buf_printf(&l->text, " %d", s->tokens[i]);
     vo_buf_puts(&l->text, "\n");
 }

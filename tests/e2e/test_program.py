@@ -22,8 +22,8 @@ import wave
 PROGRAM = os.path.abspath(sys.argv[1])
 MODELS = os.environ.get("VOCIS_TEST_MODELS")
 CLIP = os.path.abspath("tests/data/audio/jfk.wav")
-VERBS = ["transcribe", "listen", "pull", "models", "inspect", "convert", "bench", "eval", "completion",
-         "help"]
+VERBS = ["transcribe", "listen", "pull", "models", "inspect", "convert", "bench", "eval",
+         "completion", "help"]
 FORMATS = ["txt", "srt", "vtt", "tsv", "json", "csv", "lrc"]
 SPEECH = "ask not what your country can do for you"
 

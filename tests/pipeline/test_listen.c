@@ -262,8 +262,7 @@ static void test_skipping(void **state) {
 
 /* ---- agreement ----------------------------------------------------------------------------- */
 
-static void agree(vo_agreement *a, const char *continuation, const char *stable,
-                  const char *rest) {
+static void agree(vo_agreement *a, const char *continuation, const char *stable, const char *rest) {
     vo_error err = {0};
     assert_int_equal(vo_agree(a, continuation, &err), VO_OK);
     assert_string_equal(a->stable, stable);
