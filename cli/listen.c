@@ -81,13 +81,13 @@ static const option options[] = {
 };
 
 static const char notes[] =
-    "Text is printed as it becomes final, at pauses; on a terminal, text that may still\n"
-    "change is shown behind it. The events of --json are speech_start, partial (with\n"
-    "\"stable\", which only grows, and \"rest\"), final, speech_end, skipped, device (\"lost\",\n"
-    "\"back\"), overrun and end; \"heard\" is how much sound had come in by then.\n"
+    "Text is printed as it becomes final, at pauses; on a terminal, text that may\n"
+    "still change is shown behind it. The events of --json are speech_start, partial\n"
+    "(\"stable\", which only grows, and \"rest\"), final, speech_end, skipped, device\n"
+    "(\"lost\", \"back\"), overrun and end; \"heard\" is how much sound had come in then.\n"
     "\n"
-    "Ctrl-C ends listening: what was said until then is finished, and the exit status is\n"
-    "130. A second Ctrl-C stops at once.\n"
+    "Ctrl-C ends listening: what was said until then is finished, and the exit\n"
+    "status is 130. A second Ctrl-C stops at once.\n"
     "\n"
     "Exit status: 0 the input has ended, 1 failure, 2 usage, 130 interrupted.\n"
     "\n"

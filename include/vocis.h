@@ -477,7 +477,8 @@ typedef enum vocis_event_kind {
     VOCIS_EVENT_PARTIAL,      /* what is said so far: stable text, and what may still change */
     VOCIS_EVENT_FINAL,        /* one of its segments, which replaces the partial text */
     VOCIS_EVENT_SPEECH_END,   /* all of its segments came */
-    VOCIS_EVENT_SKIPPED,      /* start to end was not listened to: overload */
+    VOCIS_EVENT_SKIPPED,      /* start to end was not listened to: overload. Utterances that began
+                               * before its end and have not ended are over */
     VOCIS_EVENT_END           /* after vocis_stream_finish: there will be nothing else */
 } vocis_event_kind;
 

@@ -131,7 +131,9 @@ vo_status vo_listen_hear(vo_listen *l, double p, int *began, vo_error *err) {
     const bool open = l->state == VO_LISTEN_SPEECH || l->state == VO_LISTEN_PAUSE;
     if (status == VO_OK && open && l->heard + VO_LISTEN_WINDOW + r->pad - l->start > r->max_length)
         status = cut(l, l->heard, err);
-    if ((l->state == VO_LISTEN_SPEECH || l->state == VO_LISTEN_PAUSE) && !l->announced) {
+    /* What was only just cut off may be all there is. */
+    const bool begun = l->state == VO_LISTEN_SPEECH || l->state == VO_LISTEN_PAUSE;
+    if (begun && !l->announced && l->heard > l->begin) {
         l->announced = true;
         *began = l->id;
     }

@@ -382,9 +382,10 @@ static vo_status finish_job(vocis_stream *s, vocis_result *result) {
 
 /* Mutex held, but not while the model works. */
 static vo_status run_job(vocis_stream *s) {
-    const vo_utterance *u = &s->job.utterance;
+    vo_utterance *u = &s->job.utterance;
     vocis_result *result = NULL;
     vo_error err = {0};
+    if (u->end > s->pushed) u->end = s->pushed; /* the last window was filled up */
     if (s->job.kind == VO_JOB_FINAL && s->ahead && is_same(&s->ahead_of, u)) {
         result = s->ahead;
         s->ahead = NULL;
