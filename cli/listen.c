@@ -231,10 +231,12 @@ static void take_event(job *j, const vocis_event *e) {
 static bool take_events(job *j, double seconds) {
     vocis_error err = {0};
     vocis_event event;
-    for (; !j->ended && !j->failed; seconds = 0) {
-        if (vocis_stream_next(j->stream, seconds, &event, &err) != VOCIS_OK) {
+    while (!j->ended && !j->failed) {
+        const vocis_status status = vocis_stream_next(j->stream, seconds, &event, &err);
+        seconds = 0;
+        if (status != VOCIS_OK) {
             clear_partial(j);
-            report_error("listen", err.status, err.message);
+            report_error("listen", status, err.message);
             j->failed = true;
         } else if (event.kind == VOCIS_EVENT_NONE) {
             break;

@@ -18,7 +18,7 @@ static void print(const vocis_event *event) {
 
 static void listen(vocis_stream *stream, vocis_capture *microphone, vocis_error *err) {
     float samples[1600];
-    vocis_event event = {VOCIS_EVENT_NONE};
+    vocis_event event = {0};
     for (int64_t n = 0; n >= 0 && err->status == VOCIS_OK;) {
         n = vocis_capture_read(microphone, samples, 1600, 0.05);
         if (n > 0) vocis_stream_push(stream, samples, n, err);
