@@ -673,10 +673,10 @@ class Listening(WithModel):
         self.assertIn("country", without_marks(out.decode()))
 
     def test_a_stream_in_little_memory(self):
-        status, out, err = self.transcribe("--stream", CLIP, "-", stdin=self.wav(30))
+        words = ["--stream", "--condition-on-previous-text", "False"]
+        status, out, err = self.transcribe(*words, CLIP, "-", stdin=self.wav(20))
         self.assertEqual((status, err), (0, ""))
-        self.assertEqual(out.count("\n") > 30, True)
-        self.assertGreaterEqual(without_marks(out).count("for your country"), 28)
+        self.assertGreaterEqual(without_marks(out.replace("\n", " ")).count("your country"), 36)
         for words in [["-f", "srt"], ["-o", self.path("out")], ["--chunking", "vad"]]:
             self.assertIn("--stream", self.usage("transcribe", "--stream", *words, CLIP))
 
