@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const verb verb_transcribe, verb_diarize, verb_pull, verb_models, verb_inspect, verb_convert,
-    verb_bench, verb_eval;
+extern const verb verb_transcribe, verb_listen, verb_diarize, verb_pull, verb_models, verb_inspect,
+    verb_convert, verb_bench, verb_eval;
 
 static const option no_options[] = {{.kind = OPTION_END}};
 
@@ -43,15 +43,15 @@ static const verb verb_help = {
     .about = "Prints help for a verb, or the list of verbs.",
     .options = no_options,
     .operands = OPERAND_WORDS,
-    .words = "transcribe diarize pull models inspect convert bench eval completion",
+    .words = "transcribe listen diarize pull models inspect convert bench eval completion",
     .min_operands = 0,
     .max_operands = 1,
     .run = run_help,
 };
 
-const verb *const verbs[] = {&verb_transcribe, &verb_diarize, &verb_pull,  &verb_models,
-                             &verb_inspect,    &verb_convert, &verb_bench, &verb_eval,
-                             &verb_completion, &verb_help,    NULL};
+const verb *const verbs[] = {&verb_transcribe, &verb_listen,     &verb_diarize, &verb_pull,
+                             &verb_models,     &verb_inspect,    &verb_convert, &verb_bench,
+                             &verb_eval,       &verb_completion, &verb_help,    NULL};
 
 static void print_help(void) {
     output_puts("Usage: vocis VERB [options] ...\n\nA local voice engine: speech to text on this "
@@ -62,6 +62,7 @@ static void print_help(void) {
                 "\n"
                 "Examples:\n"
                 "  vocis transcribe talk.mp3\n"
+                "  vocis listen -l en\n"
                 "  vocis transcribe -f srt -o subtitles *.mkv\n"
                 "  vocis pull small\n"
                 "\n"

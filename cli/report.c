@@ -187,9 +187,9 @@ double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int terminal_width(void) {
+static int width_of(int fd) {
     struct winsize size;
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20) return size.ws_col;
+    if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 20) return size.ws_col;
     return 80;
 }
 
@@ -200,7 +200,7 @@ void progress_draw(const char *label, double fraction, const char *behind) {
     char bar[MAX_BAR + 1];
     if (!(fraction > 0)) fraction = 0;
     if (fraction > 1) fraction = 1;
-    int cells = terminal_width() - LABEL - (int)strlen(behind) - 12;
+    int cells = width_of(STDERR_FILENO) - LABEL - (int)strlen(behind) - 12;
     if (cells > MAX_BAR) cells = MAX_BAR;
     if (cells < 0) cells = 0;
     int full = (int)(fraction * cells);
@@ -282,6 +282,10 @@ bool output_sync(void) {
 
 bool output_failed(void) {
     return state.output_failed;
+}
+
+int output_width(void) {
+    return width_of(STDOUT_FILENO);
 }
 
 int output_finish(int status) {

@@ -42,6 +42,7 @@ bool output_flush(void);
 /* Flushes to the disk, when it is a file. */
 bool output_sync(void);
 bool output_failed(void);
+int output_width(void); /* columns of its terminal, 80 where unknown */
 /* Flushes and closes; the exit status is `status`, or a failure. */
 int output_finish(int status);
 

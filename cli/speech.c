@@ -120,7 +120,7 @@ int speech_check_input(const verb *v, vocis_audio_params *audio) {
     return -1;
 }
 
-static int64_t read_stdin(void *user, void *data, size_t size) {
+int64_t speech_read_stdin(void *user, void *data, size_t size) {
     for (;;) {
         ssize_t n = read(STDIN_FILENO, data, size);
         if (n >= 0) return n;
@@ -131,6 +131,6 @@ static int64_t read_stdin(void *user, void *data, size_t size) {
 vocis_status speech_load(const char *path, vocis_audio_params params, vocis_audio *audio,
                          vocis_error *err) {
     if (strcmp(path, "-") == 0)
-        return vocis_audio_load_stream(read_stdin, NULL, "stdin", params, audio, err);
+        return vocis_audio_load_stream(speech_read_stdin, NULL, "stdin", params, audio, err);
     return vocis_audio_load(path, params, audio, err);
 }

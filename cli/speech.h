@@ -197,6 +197,8 @@ vocis_model_params speech_model_params(const speech_options *options);
 /* Fills in the defaults of INPUT_OPTIONS, for which raw_channels is 0 and raw_format NULL before
  * options are read: -1, or the exit status. */
 int speech_check_input(const verb *v, vocis_audio_params *audio);
+/* A vocis_read_fn. */
+int64_t speech_read_stdin(void *user, void *data, size_t size);
 /* One input: a path, or "-" for standard input. On failure err says why. */
 vocis_status speech_load(const char *path, vocis_audio_params params, vocis_audio *audio,
                          vocis_error *err);

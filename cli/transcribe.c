@@ -7,6 +7,7 @@
 #include "report.h"
 #include "speakers.h"
 #include "speech.h"
+#include "stream.h"
 
 #include <errno.h>
 #include <math.h>
@@ -27,7 +28,7 @@ typedef struct settings {
     vocis_audio_params audio;
     vocis_write_params write;
     float require_coverage;
-    bool translate, no_fallback, verbose, json_errors, fp16, resume;
+    bool translate, no_fallback, verbose, json_errors, fp16, resume, stream;
     const char *task, *clips, *device, *formats, *output_dir;
 } settings;
 
@@ -150,6 +151,11 @@ static const option options[] = {
      "0.99 is a good one (0)",
      AT(require_coverage), .min = 0, .max = 1},
     {OPTION_GROUP, .help = "Input"},
+    {OPTION_FLAG, "stream", 0, NULL,
+     "for inputs of any length: memory does not grow with them. They are cut at pauses, loudness "
+     "is "
+     "judged by parts of up to 30 s, and text is all that is written",
+     AT(stream)},
     INPUT_OPTIONS(settings),
     {OPTION_GROUP, .help = "Speakers"},
     {OPTION_CHOICE, "diarize", 0, "[HOW]",
@@ -299,6 +305,12 @@ static int check_settings(job *j) {
     if (!s->output_dir && j->n_inputs > 1 && j->n_formats && strcmp(j->formats[0], "txt") != 0)
         return usage_error(j->v, "%s of several inputs needs a folder: add --output-dir DIR",
                            j->formats[0]);
+    if (s->stream &&
+        (s->output_dir || s->clips || s->speech.chunking || s->resume || s->speakers.how ||
+         s->require_coverage > 0 || (j->n_formats && strcmp(j->formats[0], "txt") != 0)))
+        return usage_error(j->v, "--stream writes text to standard output: no --output-dir, "
+                                 "--clip-timestamps, --chunking, --resume, --diarize, "
+                                 "--require-coverage or format but txt");
     if (s->translate || strcmp(s->task, "translate") == 0) s->params.task = VOCIS_TRANSLATE;
     if (s->no_fallback) s->params.temperature_increment = 0;
     return speech_check_speculation(j->v, &s->speech, &s->params);
@@ -423,9 +435,8 @@ static bool write_documents(job *j, int index, const vocis_result *result) {
     return good;
 }
 
-static void note_speed(const job *j, const vocis_result *result) {
-    double seconds = now() - j->begin, audio = vocis_result_duration(result);
-    const char *language = vocis_result_language(result);
+static void note_speed(const job *j, double audio, const char *language) {
+    double seconds = now() - j->begin;
     report_note("%s: %.1f s of %s in %.1f s (%.1f x real time)", j->input, audio,
                 language ? language : "audio", seconds, seconds > 0 ? audio / seconds : 0);
 }
@@ -530,10 +541,25 @@ static void transcribe(job *j, int index) {
     if (result && !output_failed()) good = write_documents(j, index, result) && good;
     if (status != VOCIS_OK && !interrupted() && !output_failed())
         report_error(j->input, status, err.message);
-    if (good) note_speed(j, result);
+    if (good) note_speed(j, vocis_result_duration(result), vocis_result_language(result));
     if (good) note_coverage(j, result);
     if (!good) j->failed++;
     vocis_result_destroy(result);
+}
+
+static void stream(job *j, int index) {
+    vocis_error err = {0};
+    vocis_audio audio = {0};
+    j->begin = now();
+    const vocis_status status = stream_transcribe(j->speech.session, j->inputs[index], j->set.audio,
+                                                  j->set.params, &audio, &err);
+    if (status == VOCIS_OK && audio.warning[0]) report_warning(j->input, audio.warning);
+    if (status != VOCIS_OK && !interrupted() && !output_failed())
+        report_error(j->input, status, err.message);
+    if (status == VOCIS_OK)
+        note_speed(j, audio.duration, NULL);
+    else
+        j->failed++;
 }
 
 static int run(const verb *v, int argc, char **argv) {
@@ -565,7 +591,10 @@ static int run(const verb *v, int argc, char **argv) {
         warn_of_settings(s);
         for (int i = 0; i < j->n_inputs && !interrupted() && !output_failed(); i++) {
             j->input = strcmp(j->inputs[i], "-") == 0 ? "stdin" : j->inputs[i];
-            transcribe(j, i);
+            if (s->stream)
+                stream(j, i);
+            else
+                transcribe(j, i);
         }
         status = interrupted()  ? EXIT_INTERRUPTED
                  : j->failed    ? EXIT_FAILED

@@ -372,6 +372,19 @@ VOCIS_API vocis_status vocis_audio_load_stream(vocis_read_fn read, void *user, c
                                                vocis_audio_params params, vocis_audio *audio,
                                                vocis_error *err);
 VOCIS_API void vocis_audio_free(vocis_audio *audio);
+/* The same block by block, in memory that does not grow with the input. take gets mono samples at
+ * VOCIS_SAMPLE_RATE as they are decoded, and returns false to stop (VOCIS_ERR_ABORTED). What is
+ * read through a callback is read in pieces of 20 ms, so that a live source is followed closely.
+ * Channels are judged by the first second. *audio tells what vocis_audio_load tells, without
+ * samples; there is no limit of time but params.max_seconds. */
+typedef bool (*vocis_samples_fn)(void *user, const float *samples, int64_t n);
+VOCIS_API vocis_status vocis_audio_read(const char *path, vocis_audio_params params,
+                                        vocis_samples_fn take, void *take_user, vocis_audio *audio,
+                                        vocis_error *err);
+VOCIS_API vocis_status vocis_audio_read_stream(vocis_read_fn read, void *read_user,
+                                               const char *name, vocis_audio_params params,
+                                               vocis_samples_fn take, void *take_user,
+                                               vocis_audio *audio, vocis_error *err);
 
 /* As vocis_transcribe; frees the samples, and sets them to NULL, as soon as only their spectrogram
  * is needed, which has half the size. */
@@ -556,6 +569,121 @@ VOCIS_API vocis_status vocis_channels_diarize(vocis_engine *engine, vocis_audio 
 VOCIS_API vocis_status vocis_transcribe_channels(vocis_session *session, vocis_audio *channels,
                                                  int n_channels, vocis_transcribe_params params,
                                                  vocis_result **result, vocis_error *err);
+
+/* ---- streams: speech without end ---------------------------------------------------------------
+ *
+ *     vocis_stream_create(session, vocis_stream_default_params(), &stream, &err);
+ *     while (there is sound) {
+ *         vocis_stream_push(stream, samples, n, &err);
+ *         while (vocis_stream_next(stream, 0, &event, &err) == VOCIS_OK && event.kind) use(&event);
+ *     }
+ *     vocis_stream_finish(stream);
+ *     while (vocis_stream_next(stream, 1, &event, &err) == VOCIS_OK &&
+ *            event.kind != VOCIS_EVENT_END) use(&event);
+ *     vocis_stream_destroy(stream);
+ *
+ * Samples go in, events come out, in memory that does not grow. Voice activity detection cuts the
+ * stream into utterances, which end at pauses, or after 30 s in the longest pause so far. Each is
+ * transcribed as vocis_transcribe does it, with one difference: what is much quieter than the
+ * loudest sound counts as silence, and in a stream the loudest sound is that of the utterance, not
+ * of the whole input. The finals depend on the samples alone, not on how they are pushed, nor on
+ * time, unless something had to be skipped.
+ *
+ * A thread of the stream does the work. push, next and finish may be called from different threads;
+ * create and destroy may not overlap with other calls. The session belongs to the stream until that
+ * is destroyed. */
+typedef struct vocis_stream vocis_stream;
+
+typedef struct vocis_stream_params {
+    /* Of finals; strings are copied, phrases to boost are borrowed for the life of the stream.
+     * Callbacks, clip timestamps, chunking and a journal do not count.
+     * condition_on_previous_text: the text of the finals before; false here. A language that is
+     * detected with a probability of 0.8 stays. */
+    vocis_transcribe_params transcribe;
+    /* min_silence_ms is the pause that ends an utterance (500), speech_pad_ms of which belong to it
+     * (200), min_speech_ms what is no noise (200), max_speech_seconds 30 at most. */
+    vocis_speech_params speech;
+    /* Seconds of new speech after which partial text is decoded anew; 0: no partial text. 0.5 */
+    double step;
+    /* true: push never waits. What the machine cannot keep up with is dealt with in this order:
+     * partial text is left out; finals come late; when more than 30 s + max_backlog of sound since
+     * the beginning of the oldest unfinished utterance wait, all but the newest half is skipped,
+     * and an event says so. false: push waits until there is room, nothing is skipped, and there
+     * is no partial text. true */
+    bool live;
+    double max_backlog; /* seconds; 60 */
+} vocis_stream_params;
+VOCIS_API vocis_stream_params vocis_stream_default_params(void);
+
+typedef enum vocis_event_kind {
+    VOCIS_EVENT_NONE,         /* nothing happened so far */
+    VOCIS_EVENT_SPEECH_START, /* an utterance begins */
+    VOCIS_EVENT_PARTIAL,      /* what is said so far: stable text, and what may still change */
+    VOCIS_EVENT_FINAL,        /* one of its segments, which replaces the partial text */
+    VOCIS_EVENT_SPEECH_END,   /* all of its segments came */
+    VOCIS_EVENT_SKIPPED,      /* start to end was not listened to: overload. Utterances that began
+                               * before its end and have not ended are over */
+    VOCIS_EVENT_END           /* after vocis_stream_finish: there will be nothing else */
+} vocis_event_kind;
+
+typedef struct vocis_event {
+    vocis_event_kind kind;
+    int utterance;                /* from 1; noise leaves no gaps */
+    double start, end;            /* seconds from the beginning of the stream */
+    double heard;                 /* seconds of sound that had been pushed when it was made */
+    const char *stable;           /* PARTIAL: only grows within an utterance; may be "" */
+    const char *rest;             /* PARTIAL: what follows it */
+    const vocis_segment *segment; /* FINAL */
+    const char *language;         /* FINAL: code; static storage */
+} vocis_event;
+
+VOCIS_API vocis_status vocis_stream_create(vocis_session *session, vocis_stream_params params,
+                                           vocis_stream **stream, vocis_error *err);
+/* samples: [n], not kept. Fails with what stopped the work; VOCIS_ERR_LIMIT: the stream is not
+ * live, and 4096 events wait to be taken. */
+VOCIS_API vocis_status vocis_stream_push(vocis_stream *stream, const float *samples, int64_t n,
+                                         vocis_error *err);
+/* The next event, if one comes within `seconds` (0: do not wait), else one of kind NONE. What
+ * *event points to is valid until the next call. Partial text that nobody took is replaced by newer
+ * one. Fails with what stopped the work, after all events from before. */
+VOCIS_API vocis_status vocis_stream_next(vocis_stream *stream, double seconds, vocis_event *event,
+                                         vocis_error *err);
+/* No more samples will come. Does not wait. */
+VOCIS_API void vocis_stream_finish(vocis_stream *stream);
+/* Stops the work at once. */
+VOCIS_API void vocis_stream_destroy(vocis_stream *stream);
+
+/* ---- microphones ----------------------------------------------------------------------------- */
+
+typedef struct vocis_input_device {
+    int index;
+    char name[128], system[32]; /* of the sound system: "ALSA" */
+    int channels;
+    double rate; /* its usual one, per second */
+    bool is_default;
+} vocis_input_device;
+/* What can record; *devices: vocis_free. */
+VOCIS_API vocis_status vocis_input_devices(vocis_input_device **devices, int *n, vocis_error *err);
+
+typedef struct vocis_capture vocis_capture;
+/* Starts recording. device: a number of vocis_input_devices, part of a name, "file:PATH" (a file
+ * that is played in real time, for tests), or NULL: the system's default. A device that is lost
+ * later is opened again as soon as it is back; until then silence stands for it, so that time goes
+ * on. */
+VOCIS_API vocis_status vocis_capture_open(const char *device, vocis_capture **capture,
+                                          vocis_error *err);
+/* Up to `size` mono samples at VOCIS_SAMPLE_RATE, as soon as there are some. 0: none came within
+ * `seconds`; -1: there will be no more. One thread at a time. */
+VOCIS_API int64_t vocis_capture_read(vocis_capture *capture, float *samples, int64_t size,
+                                     double seconds);
+typedef struct vocis_capture_stats {
+    int64_t lost_samples; /* that were not read within 10 s */
+    int64_t overflows;    /* how often the device itself lost some */
+    int losses;           /* how often the device was lost */
+    bool connected;
+} vocis_capture_stats;
+VOCIS_API vocis_capture_stats vocis_capture_get_stats(const vocis_capture *capture);
+VOCIS_API void vocis_capture_close(vocis_capture *capture);
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 #include "vocis.h"
 
 #include "audio/audio.h"
+#include "audio/capture.h"
 #include "backends/registry.h"
 #include "base/memory.h"
 #include "hub/hub.h"
@@ -18,6 +19,7 @@
 #include "pipeline/measure.h"
 #include "pipeline/result.h"
 #include "pipeline/speech.h"
+#include "pipeline/stream.h"
 #include "text/text.h"
 
 #include <math.h>
@@ -25,6 +27,7 @@
 
 _Static_assert((int)VOCIS_ERR_INTERNAL == (int)VO_ERR_INTERNAL, "status values are the same");
 _Static_assert(sizeof(vocis_error) == sizeof(vo_error), "errors have the same layout");
+_Static_assert(sizeof(vocis_input_device) == sizeof(vo_input_device), "devices too");
 _Static_assert((int)VOCIS_LOG_ERROR == (int)VO_LOG_ERROR, "log levels are the same");
 
 /* Every call works on a fresh vo_error, and the caller's first failure wins. */
@@ -297,6 +300,41 @@ vocis_status vocis_audio_load_stream(vocis_read_fn read, void *user, const char 
     return finish(err, &e, status);
 }
 
+static vo_status sink_params(vocis_audio_params params, vocis_samples_fn take, void *take_user,
+                             vo_audio_params *out, vo_error *err) {
+    if (!take) return vo_fail(err, VO_ERR_ARGUMENT, "there is nobody to take the samples");
+    const vo_status status = audio_params(&params, out, err);
+    out->sink = take;
+    out->sink_user = take_user;
+    return status;
+}
+
+vocis_status vocis_audio_read(const char *path, vocis_audio_params params, vocis_samples_fn take,
+                              void *take_user, vocis_audio *audio, vocis_error *err) {
+    vo_error e = {0};
+    vo_audio_params p;
+    vo_audio loaded = {0};
+    *audio = (vocis_audio){0};
+    vo_status status = sink_params(params, take, take_user, &p, &e);
+    if (status == VO_OK) status = vo_audio_load(path, &p, &loaded, &e);
+    if (status == VO_OK) export_audio(&loaded, audio);
+    return finish(err, &e, status);
+}
+
+vocis_status vocis_audio_read_stream(vocis_read_fn read, void *read_user, const char *name,
+                                     vocis_audio_params params, vocis_samples_fn take,
+                                     void *take_user, vocis_audio *audio, vocis_error *err) {
+    vo_error e = {0};
+    vo_audio_params p;
+    vo_audio loaded = {0};
+    vo_source source = {read, read_user, name ? name : "stream"};
+    *audio = (vocis_audio){0};
+    vo_status status = sink_params(params, take, take_user, &p, &e);
+    if (status == VO_OK) status = vo_audio_load_source(&source, &p, &loaded, &e);
+    if (status == VO_OK) export_audio(&loaded, audio);
+    return finish(err, &e, status);
+}
+
 void vocis_audio_free(vocis_audio *audio) {
     if (!audio) return;
     vo_free(audio->samples);
@@ -404,6 +442,73 @@ vocis_status vocis_result_write(const vocis_result *result, const char *format,
     vo_error e = {0};
     *document = NULL;
     return finish(err, &e, vo_result_write(result, format, params, document, size, &e));
+}
+
+/* ---- streams and microphones -------------------------------------------------------------------
+ */
+
+vocis_stream_params vocis_stream_default_params(void) {
+    return vo_stream_default_params();
+}
+
+vocis_status vocis_stream_create(vocis_session *session, vocis_stream_params params,
+                                 vocis_stream **stream, vocis_error *err) {
+    vo_error e = {0};
+    *stream = NULL;
+    return finish(err, &e, vo_stream_create(session, &params, stream, &e));
+}
+
+vocis_status vocis_stream_push(vocis_stream *stream, const float *samples, int64_t n,
+                               vocis_error *err) {
+    vo_error e = {0};
+    return finish(err, &e, vo_stream_push(stream, samples, n, &e));
+}
+
+vocis_status vocis_stream_next(vocis_stream *stream, double seconds, vocis_event *event,
+                               vocis_error *err) {
+    vo_error e = {0};
+    return finish(err, &e, vo_stream_next(stream, seconds, event, &e));
+}
+
+void vocis_stream_finish(vocis_stream *stream) {
+    vo_stream_finish(stream);
+}
+void vocis_stream_destroy(vocis_stream *stream) {
+    vo_stream_destroy(stream);
+}
+
+vocis_status vocis_input_devices(vocis_input_device **devices, int *n, vocis_error *err) {
+    vo_error e = {0};
+    vo_input_device *found = NULL;
+    const vo_status status = vo_portaudio_list(&found, n, &e);
+    *devices = (vocis_input_device *)found; /* of the same layout, as stated above */
+    return finish(err, &e, status);
+}
+
+vocis_status vocis_capture_open(const char *device, vocis_capture **capture, vocis_error *err) {
+    static const char file[] = "file:";
+    vo_error e = {0};
+    vo_device *opened = NULL;
+    vo_capture *made = NULL;
+    vo_status status = device && strncmp(device, file, sizeof file - 1) == 0
+                           ? vo_playback_create(device + sizeof file - 1, &opened, &e)
+                           : vo_portaudio_create(device, &opened, &e);
+    if (status == VO_OK) status = vo_capture_create(opened, &made, &e);
+    *capture = (vocis_capture *)made;
+    return finish(err, &e, status);
+}
+
+int64_t vocis_capture_read(vocis_capture *capture, float *samples, int64_t size, double seconds) {
+    return vo_capture_read((vo_capture *)capture, samples, size, seconds);
+}
+
+vocis_capture_stats vocis_capture_get_stats(const vocis_capture *capture) {
+    const vo_capture_stats s = vo_capture_get_stats((const vo_capture *)capture);
+    return (vocis_capture_stats){s.lost_samples, s.overflows, s.losses, s.connected};
+}
+
+void vocis_capture_close(vocis_capture *capture) {
+    vo_capture_destroy((vo_capture *)capture);
 }
 
 /* ---- text, speech, measuring -------------------------------------------------------------------

@@ -14,7 +14,7 @@
  *   - a channel that runs against the loudest one (correlation below -0.5) is inverted first
  *     when the plain mean would hold less than a quarter of the energy of the mixture so
  *     corrected; this is judged on the first 64 MiB of floats (three minutes of stereo at
- *     48 kHz);
+ *     48 kHz), or on a second when samples leave as they come;
  *   - what was done is said in `warning`.
  */
 #ifndef VO_AUDIO_AUDIO_H
@@ -44,6 +44,12 @@ typedef struct vo_audio_params {
     double ffmpeg_timeout; /* seconds for the child; 0: 600 and 1 more per 30 s of sound;
                               negative: never start a child */
     int channel;           /* -1: mix as said above; else this one alone, counted from 0 */
+    /* Takes the result block by block as it is decoded, in memory that does not grow with the
+     * input: audio->samples stays NULL, and max_seconds 0 means no limit. Channels are judged by
+     * the first second alone, and `source` is read in pieces of 20 ms. It returns false to stop
+     * (VO_ERR_ABORTED). NULL: the samples are collected. */
+    bool (*sink)(void *user, const float *samples, int64_t n);
+    void *sink_user;
 } vo_audio_params;
 /* Everything zero but channel, which is -1. */
 vo_audio_params vo_audio_default_params(void);

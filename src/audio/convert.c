@@ -55,7 +55,11 @@ void vo_mixer_init(vo_mixer *mixer, const char *name, const vo_audio_params *par
     mixer->name = name;
     mixer->audio = audio;
     mixer->channel = params->channel;
-    mixer->max_seconds = params->max_seconds > 0 ? params->max_seconds : 48 * 3600.0;
+    mixer->sink = params->sink;
+    mixer->sink_user = params->sink_user;
+    mixer->max_seconds = params->max_seconds > 0 ? params->max_seconds
+                         : params->sink          ? 1e9
+                                                 : 48 * 3600.0;
 }
 
 static void end_part(vo_mixer *m) {
@@ -160,7 +164,7 @@ vo_status vo_mixer_begin(vo_mixer *m, int64_t rate, int64_t channels, int64_t fr
     double hint = (double)frames * VO_SAMPLE_RATE / (double)rate;
     double most = 16.0 * (double)bytes;
     if (most > m->max_seconds * VO_SAMPLE_RATE) most = m->max_seconds * VO_SAMPLE_RATE;
-    if (frames > 0 && hint < most) {
+    if (!m->sink && frames > 0 && hint < most) {
         vo_status status = reserve(m, (int64_t)hint + BLOCK, err);
         if (status) return status;
     }
@@ -177,6 +181,15 @@ vo_status vo_mixer_begin(vo_mixer *m, int64_t rate, int64_t channels, int64_t fr
     return VO_OK;
 }
 
+/* With a sink, what was made leaves at once. */
+static vo_status deliver(vo_mixer *m, vo_error *err) {
+    const int64_t n = m->n_out;
+    if (!m->sink || n == 0) return VO_OK;
+    m->n_out = 0;
+    m->n_sunk += n;
+    return m->sink(m->sink_user, m->out, n) ? VO_OK : vo_fail(err, VO_ERR_ABORTED, "stopped");
+}
+
 /* mono[n] (NULL: the end of the part) through the resampler into out. */
 static vo_status emit(vo_mixer *m, const float *mono, int64_t n, vo_error *err) {
     if (!m->soxr) {
@@ -184,7 +197,7 @@ static vo_status emit(vo_mixer *m, const float *mono, int64_t n, vo_error *err) 
         if (status) return status;
         if (n) memcpy(m->out + m->n_out, mono, (size_t)n * sizeof(float));
         m->n_out += n;
-        return VO_OK;
+        return deliver(m, err);
     }
     for (;;) {
         int64_t room = n * VO_SAMPLE_RATE / m->rate + BLOCK;
@@ -195,6 +208,8 @@ static vo_status emit(vo_mixer *m, const float *mono, int64_t n, vo_error *err) 
                                         m->out + m->n_out, (size_t)room, &made);
         if (why) return vo_fail(err, VO_ERR_INTERNAL, "%s: resampling failed (%s)", m->name, why);
         m->n_out += (int64_t)made;
+        status = deliver(m, err);
+        if (status) return status;
         if (mono) {
             mono += used;
             n -= (int64_t)used;
@@ -231,6 +246,15 @@ static double energy_of(const vo_mixer *m, const float *weight, float *mono) {
     return sum;
 }
 
+/* For a sink, whose samples cannot be made good later. */
+static void leave_out_silence(vo_mixer *m, double loudest) {
+    int heard = 0;
+    for (int c = 0; c < m->channels; c++) heard += m->energy[c] > SILENT * loudest;
+    if (heard == 0) return;
+    for (int c = 0; c < m->channels; c++)
+        m->weight[c] = m->energy[c] > SILENT * loudest ? 1.0f / (float)heard : 0.0f;
+}
+
 /* Chooses the sign of each channel from the look ahead. */
 static void decide(vo_mixer *m) {
     const int channels = m->channels;
@@ -241,6 +265,7 @@ static void decide(vo_mixer *m) {
         if (m->energy[c] > m->energy[loud]) loud = c;
     }
     const double loudest = m->energy[loud];
+    if (m->sink) leave_out_silence(m, loudest);
     const double before = energy_of(m, m->weight, m->mono);
     for (int c = 0; c < channels; c++) {
         if (c == loud || m->energy[c] <= SILENT * loudest) continue;
@@ -297,7 +322,8 @@ static vo_status look_ahead(vo_mixer *m, const float *x, int64_t n, vo_error *er
     }
     memcpy(m->ahead + m->ahead_frames * m->channels, x, (size_t)(n * m->channels) * sizeof(float));
     m->ahead_frames += n;
-    if (m->ahead_frames * m->channels >= AHEAD_FLOATS) return decide_and_flush(m, err);
+    if (m->ahead_frames * m->channels >= AHEAD_FLOATS || (m->sink && m->ahead_frames >= m->rate))
+        return decide_and_flush(m, err);
     return VO_OK;
 }
 
@@ -397,7 +423,7 @@ vo_status vo_mixer_end(vo_mixer *m, vo_error *err) {
     vo_status status = VO_OK;
     if (!m->decided) status = decide_and_flush(m, err);
     if (!status && m->soxr) status = emit(m, NULL, 0, err);
-    if (!status && m->channels > 1 && m->channel < 0) make_good_silence(m);
+    if (!status && m->channels > 1 && m->channel < 0 && !m->sink) make_good_silence(m);
     end_part(m);
     return status;
 }
@@ -426,7 +452,11 @@ vo_status vo_mixer_finish(vo_mixer *m, vo_error *err) {
     if (m->bad_samples)
         vo_audio_warn(audio, "%lld samples were no numbers and became silence",
                       (long long)m->bad_samples);
-    if (m->n_out == 0 && !audio->warning[0]) vo_audio_warn(audio, "the file holds no samples");
+    if (m->n_out + m->n_sunk == 0 && !audio->warning[0])
+        vo_audio_warn(audio, "the file holds no samples");
+    audio->duration = m->seconds;
+    audio->n_samples = m->n_sunk;
+    if (m->sink) return VO_OK;
     /* Nobody has touched what lies beyond n_out: giving much of it back by a copy would cost
      * more memory than keeping it. */
     if (m->capacity > m->n_out && m->capacity <= 2 * GROWTH) {
@@ -437,7 +467,6 @@ vo_status vo_mixer_finish(vo_mixer *m, vo_error *err) {
     if (!m->out) return no_memory(m, err);
     audio->samples = m->out;
     audio->n_samples = m->n_out;
-    audio->duration = m->seconds;
     m->out = NULL;
     m->n_out = m->capacity = 0;
     return VO_OK;

@@ -55,11 +55,14 @@ typedef struct vo_mixer {
     vo_audio *audio; /* warnings and facts go here */
     int channel;
     double max_seconds;
+    bool (*sink)(void *user, const float *samples, int64_t n); /* or NULL */
+    void *sink_user;
 
     float *out; /* the last block of the result: [n_out], room for [capacity] */
     int64_t n_out, capacity;
     struct vo_samples *full; /* the blocks before it, newest first */
     int64_t n_full;          /* samples in those */
+    int64_t n_sunk;          /* samples that the sink has taken */
     double seconds;          /* of sound taken in, all parts */
     double part_seconds;     /* in the parts before this one */
     int64_t part_frames;     /* in this one */

@@ -24,8 +24,8 @@ static const char demuxers[] =
 typedef struct child {
     vo_process *process;
     vo_mixer *mixer;
-    double started, timeout; /* timeout: at least this many seconds */
-    bool growing;            /* and one more for every 30 seconds of sound */
+    double waited, timeout; /* for the child; timeout: at least this many seconds */
+    bool growing;           /* and one more for every 30 seconds of sound */
     vo_error err;
 } child;
 
@@ -35,11 +35,13 @@ static int64_t child_read(void *user, void *data, size_t size) {
     size_t got = 0;
     if (c->err.status) return -1;
     double allowed = c->timeout + (c->growing ? c->mixer->seconds / 30 : 0);
-    if (vo_clock_seconds() - c->started > allowed) {
+    const double begin = vo_clock_seconds();
+    if (c->waited > allowed) {
         vo_fail(&c->err, VO_ERR_LIMIT, "ffmpeg took longer than %.0f seconds", allowed);
         return -1;
     }
     if (vo_process_read(c->process, data, size, &got, &c->err)) return -1;
+    c->waited += vo_clock_seconds() - begin;
     return (int64_t)got;
 }
 
@@ -81,7 +83,9 @@ static vo_status start(child *c, vo_input *input, const vo_container *container,
     for (size_t i = 0; i < sizeof(output) / sizeof(output[0]); i++) argv[n++] = output[i];
     argv[n] = NULL;
     vo_process_params params = {.argv = argv, .memory_limit = MEMORY_LIMIT};
-    params.timeout_seconds = c->timeout + (c->growing ? c->mixer->max_seconds / 30 : 0);
+    /* Who takes samples as they come may take them as slowly as a recording is made. */
+    if (!c->mixer->sink)
+        params.timeout_seconds = c->timeout + (c->growing ? c->mixer->max_seconds / 30 : 0);
     if (!input->path) {
         params.input = input->data;
         params.input_size = (size_t)input->size;
@@ -113,7 +117,7 @@ vo_status vo_ffmpeg_decode(vo_input *input, const vo_container *container,
     const bool mp4 = container->kind == VO_CONTAINER_MP4;
     const bool cut = mp4 && vo_mp4_is_cut(input);
     if (mp4 && input->data) vo_mp4_index_first(input->data, input->size);
-    child c = {.mixer = mixer, .started = vo_clock_seconds(), .timeout = params->ffmpeg_timeout};
+    child c = {.mixer = mixer, .timeout = params->ffmpeg_timeout};
     c.growing = !(c.timeout > 0);
     if (c.growing) c.timeout = 600;
     vo_status status = start(&c, input, container, err);
@@ -126,7 +130,8 @@ vo_status vo_ffmpeg_decode(vo_input *input, const vo_container *container,
     vo_status decoded = vo_wav_decode(&stream, mixer, &info, &decode_err);
     vo_buf_free(&stream.head);
     vo_status finished = c.err.status;
-    if (decoded == VO_ERR_LIMIT || decoded == VO_ERR_MEMORY || decoded == VO_ERR_ARGUMENT) {
+    if (decoded == VO_ERR_LIMIT || decoded == VO_ERR_MEMORY || decoded == VO_ERR_ARGUMENT ||
+        decoded == VO_ERR_ABORTED) {
         status = vo_fail(err, decoded, "%s", decode_err.message);
     } else {
         if (!finished) finished = vo_process_finish(c.process, &c.err);

@@ -128,7 +128,8 @@ static vo_status pump(vo_stream *stream, vo_mixer *mixer, coding code, int64_t r
     *got = 0;
     vo_status status = vo_mixer_begin(mixer, rate, channels, left / frame, left, err);
     if (status) return status;
-    const int64_t frames = PUMP_BYTES / frame > 0 ? PUMP_BYTES / frame : 1;
+    int64_t frames = PUMP_BYTES / frame > 0 ? PUMP_BYTES / frame : 1;
+    if (mixer->sink && stream->source && frames > rate / 50) frames = rate / 50 + 1;
     unsigned char *bytes = vo_alloc_uninitialized((size_t)(frames * frame));
     float *samples = vo_alloc_uninitialized((size_t)(frames * channels) * sizeof(float));
     if (!bytes || !samples) {

@@ -13,6 +13,14 @@ double vo_clock_seconds(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+void vo_clock_sleep(double seconds) {
+    if (!(seconds > 0)) return;
+    if (seconds > 1e6) seconds = 1e6;
+    struct timespec t = {.tv_sec = (time_t)seconds};
+    t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
+    nanosleep(&t, NULL);
+}
+
 unsigned long long vo_process_peak_rss(void) {
     struct rusage usage;
     if (getrusage(RUSAGE_SELF, &usage) != 0 || usage.ru_maxrss < 0) return 0;

@@ -91,6 +91,11 @@ vocis_transcribe_params vo_transcribe_default_params(void);
 vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_samples,
                         float **owned, const vocis_transcribe_params *params, vocis_result **result,
                         vo_error *err);
+/* The same for an input that is one utterance: its last `quiet` samples hold no speech, and nothing
+ * is looked for there again. */
+vo_status vo_transcribe_utterance(vocis_session *session, const float *samples, int64_t n_samples,
+                                  int64_t quiet, const vocis_transcribe_params *params,
+                                  vocis_result **result, vo_error *err);
 /* language.c */
 vo_status vo_detect_language(vocis_session *session, const float *samples, int64_t n_samples,
                              float *probabilities, int *best, vo_error *err);

@@ -34,6 +34,7 @@ typedef struct job {
     vo_voice voice;                          /* what the voice detector says, if it was asked */
     vo_track_plan again[2];                  /* for speech that is left out: two more ways */
     vocis_transcribe_params again_params[2]; /* to decode it */
+    int64_t quiet;    /* >= 0: the input is one chunk, so many frames at its end hold no speech */
     vo_chunk *chunks; /* one for every track; NULL: one track over the clips */
     int n_tracks;
     vo_error *err;
@@ -131,6 +132,10 @@ static vo_status find_chunks(job *j) {
     return status;
 }
 
+static bool is_cut_at_pauses(const job *j) {
+    return j->quiet < 0 && j->plan.params->chunking == VOCIS_CHUNK_SPEECH;
+}
+
 static vo_status listen(job *j) {
     const vocis_transcribe_params *p = j->plan.params;
     vo_status status =
@@ -139,7 +144,7 @@ static vo_status listen(job *j) {
     if (p->guard || p->recover) j->plan.voice = &j->voice;
     j->plan.guard = p->guard;
     if (p->recover) plan_second_looks(j);
-    if (p->chunking == VOCIS_CHUNK_SPEECH) status = find_chunks(j);
+    if (is_cut_at_pauses(j)) status = find_chunks(j);
     if (status == VO_OK && j->n_tracks == 0) {
         j->n_tracks = 1; /* music or a whisper may still hold words */
         if (p->on_warning)
@@ -154,8 +159,12 @@ static vo_status cut(job *j) {
     double begin = vo_clock_seconds();
     j->state = RUN;
     j->n_tracks = 1;
-    if (j->plan.content_frames > 0 &&
-        (p->chunking == VOCIS_CHUNK_SPEECH || p->guard || p->recover)) {
+    if (j->quiet >= 0) {
+        j->chunks = vo_alloc(sizeof *j->chunks);
+        if (!j->chunks) return vo_fail(j->err, VO_ERR_MEMORY, "no memory for a chunk");
+        *j->chunks = (vo_chunk){0, j->plan.content_frames, j->quiet};
+    }
+    if (j->plan.content_frames > 0 && (is_cut_at_pauses(j) || p->guard || p->recover)) {
         status = listen(j);
         j->result->timings.cut += vo_clock_seconds() - begin;
     }
@@ -340,9 +349,9 @@ vocis_transcribe_params vo_transcribe_default_params(void) {
                                      .hallucination_silence_threshold = NAN};
 }
 
-vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_samples,
-                        float **owned, const vocis_transcribe_params *params, vocis_result **result,
-                        vo_error *err) {
+static vo_status transcribe(vocis_session *session, const float *samples, int64_t n_samples,
+                            float **owned, int64_t quiet, const vocis_transcribe_params *params,
+                            vocis_result **result, vo_error *err) {
     double begin = vo_clock_seconds();
     const vocis_model *model = session->model;
     vo_error local = {0};
@@ -352,6 +361,7 @@ vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_
     job j = {.samples = samples,
              .n_samples = n_samples,
              .owned = owned,
+             .quiet = quiet,
              .err = &local,
              .result = vo_result_create()};
     if (!j.result) return vo_fail(err, VO_ERR_MEMORY, "no memory for a result");
@@ -384,4 +394,16 @@ vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_
     }
     *result = j.result;
     return status == VO_OK ? VO_OK : vo_fail(err, local.status, "%s", local.message);
+}
+
+vo_status vo_transcribe(vocis_session *session, const float *samples, int64_t n_samples,
+                        float **owned, const vocis_transcribe_params *params, vocis_result **result,
+                        vo_error *err) {
+    return transcribe(session, samples, n_samples, owned, -1, params, result, err);
+}
+
+vo_status vo_transcribe_utterance(vocis_session *session, const float *samples, int64_t n_samples,
+                                  int64_t quiet, const vocis_transcribe_params *params,
+                                  vocis_result **result, vo_error *err) {
+    return transcribe(session, samples, n_samples, NULL, quiet / VO_MEL_HOP, params, result, err);
 }

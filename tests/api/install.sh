@@ -22,6 +22,11 @@ export PKG_CONFIG_PATH
 # shellcheck disable=SC2046,SC2086
 $cc ${CFLAGS:-} -std=c17 -Wall -Wextra -Werror examples/transcribe.c -o "$work/one" \
     $(pkg-config --cflags --libs vocis)
+for example in stream microphone; do
+    # shellcheck disable=SC2046,SC2086
+    $cc ${CFLAGS:-} -std=c17 -Wall -Wextra -Werror -Wno-unused-parameter "examples/$example.c" \
+        -o "$work/$example" $(pkg-config --cflags --libs vocis)
+done
 LD_LIBRARY_PATH=$(pkg-config --variable=libdir vocis)
 export LD_LIBRARY_PATH
 

@@ -17,6 +17,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import wave
@@ -24,7 +25,7 @@ import wave
 PROGRAM = os.path.abspath(sys.argv[1])
 MODELS = os.environ.get("VOCIS_TEST_MODELS")
 CLIP = os.path.abspath("tests/data/audio/jfk.wav")
-VERBS = ["transcribe", "diarize", "pull", "models", "inspect", "convert", "bench", "eval",
+VERBS = ["transcribe", "listen", "diarize", "pull", "models", "inspect", "convert", "bench", "eval",
          "completion", "help"]
 FORMATS = ["txt", "srt", "vtt", "tsv", "json", "csv", "lrc"]
 SPEECH = "ask not what your country can do for you"
@@ -215,6 +216,11 @@ class CommandLine(Program):
             (["transcribe", "-f", "srt", "a", "b"], "--output-dir"),
             (["transcribe", "-", "-"], "once"),
             (["transcribe", "--boost", "-", "-"], "once"),
+            (["listen", "talk.wav"], "vocis transcribe"),
+            (["listen", "--raw-rate", "16000"], "(-)"),
+            (["listen", "--device", "usb", "-"], "--device"),
+            (["listen", "--step", "0.01", "-"], "--step"),
+            (["transcribe", "--stream", "-f", "srt", "a"], "--stream"),
             (["transcribe", "--raw-format", "u8", "a"], "--raw-rate"),
             (["transcribe", "--clip-timestamps", "5,2", "a"], "--clip-timestamps"),
             (["transcribe", "--clip-timestamps", "x", "a"], "--clip-timestamps"),
@@ -887,6 +893,119 @@ class Resuming(WithModel):
             else:
                 self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
         self.assertEqual(sorted(os.listdir(self.path("out"))), ["jfk.json", "jfk.txt"])
+
+
+class Listening(WithModel):
+    """Real speech in real time, through a pipe and through a device that plays a file."""
+
+    def events(self, words, pcm=None):
+        """All events of a run; pcm comes in pieces of 20 ms every 20 ms."""
+        process = subprocess.Popen([PROGRAM, "listen", *self.quick[:4], "--json", *words],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        feeder = threading.Thread(target=self.feed, args=(process.stdin, pcm))
+        feeder.start()
+        out = process.stdout.read().decode()
+        feeder.join()
+        self.assertEqual((process.wait(), process.stderr.read()), (0, b""))
+        process.stdout.close()
+        process.stderr.close()
+        return [json.loads(line) for line in out.splitlines()]
+
+    @staticmethod
+    def feed(pipe, pcm):
+        begin = time.monotonic()
+        for i in range(0, len(pcm or b""), 640):
+            time.sleep(max(0, begin + i / 32000 - time.monotonic()))
+            pipe.write(pcm[i:i + 640])
+            pipe.flush()
+        pipe.close()
+
+    @staticmethod
+    def pcm():
+        with wave.open(CLIP) as w:
+            return w.readframes(w.getnframes())
+
+    def check(self, events):
+        """What every run promises. Returns the text of the finals."""
+        shown, last, texts = {}, 0, []
+        for e in events:
+            self.assertGreaterEqual(e["heard"], last)
+            last = e["heard"]
+            if e["event"] == "partial":
+                self.assertTrue(e["stable"].startswith(shown.get(e["utterance"], "")), e)
+                shown[e["utterance"]] = e["stable"]
+            if e["event"] == "final":
+                self.assertIn("text", e)
+                texts.append(e["text"])
+        names = [e["event"] for e in events]
+        self.assertEqual(names.count("speech_start"), names.count("speech_end"))
+        self.assertEqual((names[-1], names.count("end"), names.count("skipped")), ("end", 1, 0))
+        return without_marks(" ".join(texts))
+
+    def test_words_come_while_they_are_said(self):
+        pcm = self.pcm() + bytes(32000)
+        events = self.events(["--raw-rate", "16000", "--pause", "500", "-"], pcm)
+        text = self.check(events)
+        self.assertGreater(sum(e["event"] == "partial" and e["stable"] != "" for e in events), 0)
+        whole = without_marks(self.transcribe(CLIP)[1]).split()
+        with open(self.path("have.txt"), "w") as f:
+            f.write(text)
+        with open(self.path("want.txt"), "w") as f:
+            f.write(" ".join(whole))
+        status, out, _ = run("eval", "--reference", self.path("want.txt"), "--hypothesis",
+                             self.path("have.txt"), "--json")
+        self.assertEqual(status, 0)
+        self.assertLessEqual(json.loads(out)["wer"]["errors"], 5, text)
+        late = [f["heard"] - e["end"] - 0.5 for e in events if e["event"] == "speech_end"
+                for f in events if f["event"] == "final" and f["utterance"] == e["utterance"]]
+        late.sort()
+        print(f"finals {1000 * late[len(late) // 2]:.0f} ms (median), {1000 * late[-1]:.0f} ms "
+              "(most) after the pause was over", file=sys.stderr)
+        self.assertLess(late[len(late) // 2], 2)  # other programs may be busy
+
+    def test_a_device(self):
+        events = self.events(["--device", f"file:{CLIP}", "--step", "0"])
+        self.assertIn("country", self.check(events))
+        self.assertEqual([e for e in events if e["event"] == "partial"], [])
+        self.assertGreaterEqual(events[-1]["heard"], 10.9)
+
+    def test_a_wav_on_a_pipe_and_nothing(self):
+        with open(CLIP, "rb") as f:
+            data = f.read()
+        status, out, err = run("listen", *self.quick[:4], "--times", "-", stdin=data)
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn("country", without_marks(out))
+        self.assertRegex(out, r"(?m)^\[00:00:0\d\.\d\d\]  ")
+        status, out, err = run("listen", *self.quick[:4], "--raw-rate", "16000", "-", stdin=b"")
+        self.assertEqual((status, out), (0, ""), err)
+
+    def test_interrupt_finishes_what_was_said(self):
+        process = subprocess.Popen([PROGRAM, "listen", *self.quick[:4], "--raw-rate", "16000",
+                                    "--pause", "10000", "-"], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdin.write(self.pcm())
+        process.stdin.flush()
+        time.sleep(3)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, err), (130, b""))
+        self.assertIn("country", without_marks(out.decode()))
+
+    def test_a_stream_in_little_memory(self):
+        words = ["--stream", "--condition-on-previous-text", "False"]
+        status, out, err = self.transcribe(*words, CLIP, "-", stdin=self.wav(20))
+        self.assertEqual((status, err), (0, ""))
+        self.assertGreaterEqual(without_marks(out.replace("\n", " ")).count("your country"), 36)
+        for words in [["-f", "srt"], ["-o", self.path("out")], ["--chunking", "vad"]]:
+            self.assertIn("--stream", self.usage("transcribe", "--stream", *words, CLIP))
+
+    def wav(self, times):
+        with wave.open(self.path("long.wav"), "wb") as w:
+            w.setparams((1, 2, 16000, 0, "NONE", ""))
+            w.writeframes(self.pcm() * times)
+        with open(self.path("long.wav"), "rb") as f:
+            return f.read()
 
 
 class Converting(WithModel):

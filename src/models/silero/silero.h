@@ -54,7 +54,8 @@ void vo_silero_state_destroy(vo_silero_state *state);
 /* Forgets everything heard: the next window is the first of a stream. */
 void vo_silero_reset(vo_silero_state *state);
 /* The next n windows of the stream: samples [n * 512] -> probabilities [n]. How a stream is cut
- * into calls changes nothing. Samples that are not finite count as silence. Allocates nothing. */
+ * into calls changes nothing. Samples that are not finite, or beyond 1e9, count as silence.
+ * Allocates nothing. */
 vo_status vo_silero_run(vo_silero_state *state, const float *samples, int64_t n,
                         float *probabilities, vo_error *err);
 

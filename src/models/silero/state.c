@@ -63,8 +63,9 @@ void vo_silero_reset(vo_silero_state *s) {
 static void pad_window(vo_silero_state *s, const float *samples, float *x) {
     memcpy(x, s->context, sizeof s->context);
     float *window = x + VO_SILERO_CONTEXT, *end = window + VO_SILERO_WINDOW;
-    /* One NaN would stay in the LSTM for ever. */
-    for (int i = 0; i < VO_SILERO_WINDOW; i++) window[i] = isfinite(samples[i]) ? samples[i] : 0;
+    /* One NaN would stay in the LSTM for ever, and squares of larger numbers make some. */
+    for (int i = 0; i < VO_SILERO_WINDOW; i++)
+        window[i] = fabsf(samples[i]) <= 1e9f ? samples[i] : 0;
     for (int i = 0; i < VO_SILERO_PAD; i++) end[i] = end[-2 - i];
     memcpy(s->context, end - VO_SILERO_CONTEXT, sizeof s->context);
 }
