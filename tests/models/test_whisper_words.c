@@ -28,7 +28,7 @@ static vocis_session *open_session(vocis_engine *engine, const char *path, const
                                    vocis_session_params sp) {
     vo_error err = {0};
     vocis_model *model;
-    vocis_session *session;
+    vocis_session *session = NULL;
     if (vo_model_load(engine, path, compute, &model, &err) != VO_OK ||
         vo_session_create(model, sp, &session, &err) != VO_OK)
         fail_msg("%s: %s", path, err.message);
