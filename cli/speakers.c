@@ -104,7 +104,7 @@ static vocis_status load_channels(vocis_engine *engine, input *in, vocis_audio_p
     if (status != VOCIS_OK) return status;
     *n = 1;
     const int count = channels[0].source_channels;
-    if (must && count < 2) return refuse(err, "it has one channel only; --diarize voices would do");
+    if (must && count < 2) return refuse(err, "it has one channel only: tell voices apart");
     if (must && count > MOST_CHANNELS) return refuse(err, "it has too many channels");
     if (!must && count == 1) return VOCIS_OK;
     if (must || count == 2) status = load_others(in, params, channels, n, err);
