@@ -25,7 +25,11 @@
  * int8. B is s8, symmetric, one scale per column, stored as [k/4][nr][4] per panel, k rounded up to
  * VO_INT8_K with zeros; A is u8 around int8_zero, or s8 where that is 0, one scale per row, chosen
  * from the row itself. |B| <= 127. Sums are exact integers, so levels with the same int8_max agree
- * bit for bit. Levels whose multiplier saturates use 7 bits for A (int8_max 63, int8_zero 64).
+ * bit for bit. Levels whose multiplier saturates use 7 bits for A (int8_max 63, int8_zero 64) and
+ * add products in 16 bits before they widen them. So that this is exact whatever A is, their B
+ * obeys a rule: of 4 VO_INT8_FOURS neighbouring steps of a column, those with k mod 4 < 2 have
+ * positive values of at most VO_INT8_ROOM together and negative ones of at most that, and so have
+ * the others.
  */
 #ifndef VO_KERNELS_H
 #define VO_KERNELS_H
@@ -40,12 +44,15 @@ enum {
     VO_MAX_LOW_MR = 32, /* of mr_bf16 and mr_int8 */
     VO_BF16_K = 32,     /* k is padded to a multiple */
     VO_INT8_K = 64,
+    VO_INT8_FOURS = 4,           /* and */
+    VO_INT8_ROOM = 32767 / 127,  /* where int8_max is 63 */
     VO_ATTEND_KEYS = 168,        /* key block of attend_block: a multiple of every level's mr */
     VO_ATTEND_BF16_QUERIES = 32, /* of one attend_block_bf16, at most */
     VO_ATTEND_BF16_KEYS = 64,    /* of one attend_pack_bf16 */
     VO_ATTEND_BF16_HD = 64,      /* the only size of a head */
     VO_ATTEND_BF16_BLOCK = 2 * VO_ATTEND_BF16_KEYS * VO_ATTEND_BF16_HD, /* bf16 of a packed block */
     VO_ATTEND_BF16_SCRATCH = 33 * 256,                                  /* floats */
+    VO_ATTEND_S16_BLOCK = VO_ATTEND_BF16_BLOCK + 32,                    /* with its scales */
     VO_STFT_SCRATCH = 64 * 1024                                         /* floats */
 };
 
@@ -60,7 +67,8 @@ typedef struct vo_kernels {
     int mr_bf16, mr_int8;    /* rows of A in a tile of gemm_bf16 and gemm_int8; nr is shared */
     int int8_max, int8_zero; /* 127 and 128, 127 and 0, or 63 and 64 */
     int attn_queries;        /* most queries of one attend_block */
-    int attn_bf16;           /* attend_block_bf16 is faster than attend_block here */
+    int attn_bf16;           /* attend_block_bf16 is faster than attend_block here, */
+    int attn_s16;            /* or attend_block_s16 is */
     uint32_t flags;          /* the CPU flags this table was made for */
 } vo_kernels;
 

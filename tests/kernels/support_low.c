@@ -8,6 +8,7 @@
  */
 #include "kernels/support_low.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/ref/ref.h"
@@ -306,6 +307,23 @@ static void fill_row(float *x, int64_t n, int kind, int int8_max) {
     if (kind == ROW_HALVES && check_below(2)) x[check_below((int)n)] = (float)int8_max;
 }
 
+/* One column of B, b[4 nr (kk / 4) + kk % 4]. Where kernels add in 16 bits, the rule of kernels.h
+ * is filled: half a run starts with values of any size until their sign has no room. */
+static void fill_column(const vo_kernels *k, int8_t *b, int64_t depth, bool extreme, int sign) {
+    int room[2][2] = {{0}}; /* by half, by sign */
+    for (int64_t kk = 0; kk < depth; kk++) {
+        if (kk % (4 * VO_INT8_FOURS) == 0)
+            for (int i = 0; i < 4; i++) room[i / 2][i % 2] = VO_INT8_ROOM;
+        int x = extreme ? 127 * sign : check_below(255) - 127;
+        int *left = &room[kk / 2 % 2][x < 0];
+        if (k->int8_max < 127) {
+            if (abs(x) > *left) x = x < 0 ? -*left : *left;
+            *left -= abs(x);
+        }
+        b[kk / 4 * 4 * k->nr + kk % 4] = (int8_t)x;
+    }
+}
+
 static void int8_fill(int8_case *t, const vo_kernels *k, int64_t depth, int m, bool extreme) {
     t->k = k;
     t->depth = depth;
@@ -323,11 +341,8 @@ static void int8_fill(int8_case *t, const vo_kernels *k, int64_t depth, int m, b
     for (int i = 0; i < m; i++)
         fill_row(t->a + i * t->lda, depth, check_below(ROW_KINDS), k->int8_max);
     for (int64_t i = 0; i < count && extreme; i++) t->a[i] = check_below(9) ? 1.0f : -1.0f;
-    for (int64_t kk = 0; kk < t->padded; kk++)
-        for (int j = 0; j < t->nr; j++)
-            t->b[(kk / 4 * t->nr + j) * 4 + kk % 4] = (int8_t)(kk >= depth ? 0
-                                                               : extreme   ? (j & 1 ? 127 : -127)
-                                                                         : check_below(255) - 127);
+    memset(t->b, 0, (size_t)(t->padded * t->nr));
+    for (int j = 0; j < t->nr; j++) fill_column(k, t->b + 4 * j, depth, extreme, j & 1 ? 1 : -1);
     for (int64_t i = 0; i < mr * t->nr; i++) t->before[i] = check_below(2000001) - 1000000;
     k->int8_pack_a(depth, m, t->a, t->lda, t->packed, t->scales);
 }

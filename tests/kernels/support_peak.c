@@ -56,11 +56,13 @@ LOOP_OF(fma_avx512, "avx512f", FLOATS_512, "vfmadd231ps %1, %1, %0")
 LOOP_OF(dot_bf16, "avx512f", FLOATS_512, "vdpbf16ps %1, %1, %0")
 LOOP_OF(dot_vnni, "avx512f", BYTES_512, "vpdpbusd %1, %1, %0")
 LOOP_OF(dot_avxvnni, "avx2", BYTES_256, "%{vex%} vpdpbusd %1, %1, %0")
-/* Without a dot product: pairs, pairs of pairs, sum. */
-LOOP_OF(madd_avx512, "avx512f", BYTES_512,
-        "vpmaddubsw %1, %1, %%zmm15\n\tvpmaddwd %1, %%zmm15, %%zmm15\n\tvpaddd %%zmm15, %0, %0")
-LOOP_OF(madd_avx2, "avx2", BYTES_256,
-        "vpmaddubsw %1, %1, %%ymm15\n\tvpmaddwd %1, %%ymm15, %%ymm15\n\tvpaddd %%ymm15, %0, %0")
+/* Without a dot product, four steps: pairs and the addition of pairs, pairs of pairs, sum. */
+#define PAIRS(r) "vpmaddubsw %1, %1, %%" r "\n\t"
+#define MORE(r)  PAIRS(r) "vpaddw %1, %%" r ", %%" r "\n\t"
+#define MADD(r)  MORE(r) MORE(r) MORE(r) PAIRS(r) "vpmaddwd %1, %%" r ", %%" r "\n\t" SUM(r)
+#define SUM(r)   "vpaddd %%" r ", %0, %0"
+LOOP_OF(madd_avx512, "avx512f", BYTES_512, MADD("zmm15"))
+LOOP_OF(madd_avx2, "avx2", BYTES_256, MADD("ymm15"))
 
 static const uint8_t tile_config[64] = {
     [0] = 1,   [16] = 64, [18] = 64, [20] = 64, [22] = 64, [24] = 64, [26] = 64,
@@ -100,9 +102,9 @@ static const peak peaks[] = {
     {VO_CPU_AVX2, BENCH_BF16, CHAINS, 2 * 8, fma_avx2},
     {VO_CPU_AMX, BENCH_INT8, TILE_CHAINS, 2 * 16 * 16 * 64, tiles_int8},
     {VO_CPU_AVX512_VNNI, BENCH_INT8, CHAINS, 2 * 64, dot_vnni},
-    {VO_CPU_AVX512, BENCH_INT8, CHAINS, 2 * 64, madd_avx512},
+    {VO_CPU_AVX512, BENCH_INT8, CHAINS, 4 * 2 * 64, madd_avx512},
     {VO_CPU_AVX_VNNI, BENCH_INT8, CHAINS, 2 * 32, dot_avxvnni},
-    {VO_CPU_AVX2, BENCH_INT8, CHAINS, 2 * 32, madd_avx2},
+    {VO_CPU_AVX2, BENCH_INT8, CHAINS, 4 * 2 * 32, madd_avx2},
 };
 
 #elif defined(__aarch64__)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * vo_attend_full_run where bf16 is allowed, at every level: close to sums in double, bit for bit
- * equal for any number of threads and for an item alone or in a batch; and f32 to the bit where
- * bf16 does not apply.
+ * vo_attend_full_run where less than f32 is allowed, at every level: close to sums in double, bit
+ * for bit equal for any number of threads and for an item alone or in a batch; and f32 to the bit
+ * where neither bf16 nor s16 applies.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -64,9 +64,9 @@ static void full_case(const vo_kernels *k, int64_t batch, int64_t t, int64_t hea
                           .ldo = width + 2};
     const size_t bytes = (size_t)((rows - 1) * job.ldo + width) * sizeof(float);
     const float *low = run(k, job, true, 0, 1), *exact = run(k, job, false, 0, 2);
-    const bool used = k->attn_bf16 && hd == VO_ATTEND_BF16_HD;
+    const bool used = (k->attn_bf16 || k->attn_s16) && hd == VO_ATTEND_BF16_HD;
     if (used == !memcmp(low, exact, bytes))
-        check_fail("t=%d hd=%d: bf16 was%s used", (int)t, (int)hd, used ? " not" : "");
+        check_fail("t=%d hd=%d: less than f32 was%s used", (int)t, (int)hd, used ? " not" : "");
     for (int i = 1; i < DRIVERS_POOLS; i++)
         if (memcmp(low, run(k, job, true, i, 3), bytes))
             check_fail("t=%d differs with %d threads", (int)t, vo_pool_threads(drivers_pools[i]));
@@ -94,13 +94,13 @@ static void full_shapes(const vo_kernels *k) {
     full_case(k, 2, 70, 2, 20);
 }
 
-static void test_attend_full_bf16(void **state) {
+static void test_attend_full_low(void **state) {
     (void)state;
     drivers_at_all_levels("vo_attend_full_run", full_shapes);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attend_full_bf16)};
-    return cmocka_run_group_tests_name("kernels: attention in bf16", tests, drivers_set_up,
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attend_full_low)};
+    return cmocka_run_group_tests_name("kernels: attention in less than f32", tests, drivers_set_up,
                                        drivers_tear_down);
 }

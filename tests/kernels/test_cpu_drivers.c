@@ -336,6 +336,66 @@ static void test_quantised_rows(void **state) {
     drivers_at_all_levels("vo_packed_create in four bits", quantised_rows);
 }
 
+/* The most that a sign makes of a half of a run, in whole numbers where `scale` is given. */
+static float largest_sum(const float *row, int64_t n, float scale) {
+    float largest = 0;
+    for (int64_t k0 = 0; k0 < n; k0 += 4 * VO_INT8_FOURS) {
+        float sums[2][2] = {{0}};
+        for (int64_t kk = k0; kk < n && kk < k0 + 4 * VO_INT8_FOURS; kk++)
+            sums[kk / 2 % 2][row[kk] < 0] += fabsf(row[kk]) / scale;
+        for (int i = 0; i < 4; i++) largest = fmaxf(largest, sums[i / 2][i % 2]);
+    }
+    return largest;
+}
+
+/* Rows as int8 obey the rule of kernels.h where it applies, with a scale no larger than it takes.
+ */
+static void bytes_of_rows(const vo_kernels *k) {
+    enum { N = 37, K = 200 };
+    vo_error err = {0};
+    float *w = check_floats(0, (int64_t)N * K), *row = check_floats(1, K);
+    check_fill(w, (int64_t)N * K, -1, 1);
+    for (int64_t j = 0; j < K; j++) {
+        w[2 * K + j] = 0;
+        w[3 * K + j] = 0.5f;
+        w[4 * K + j] = j & 1 ? -3.0f : 3.0f;
+        w[5 * K + j] = j < 190 ? 0.01f * w[j] : 1;
+        w[6 * K + j] = j == 77 ? 1 : 0.1f * w[j];
+    }
+    const vo_view view = {
+        .name = "w", .rank = 2, .shape = {N, K}, .data = w, .bytes = (size_t)N * K * sizeof *w};
+    vo_packed packed;
+    if (vo_packed_create(&packed, k, drivers_pools[1], &view, VO_I8, &err) != VO_OK) {
+        check_fail("cannot pack: %s", err.message);
+        return;
+    }
+    for (int64_t j = 0; j < N; j++, w += K) {
+        float largest = 0, scale = packed.scales[j];
+        vo_packed_row(&packed, j, row);
+        for (int64_t kk = 0; kk < K; kk++) {
+            largest = fmaxf(largest, fabsf(w[kk]));
+            if (!check_near((double)row[kk], (double)w[kk], 0.5001 * (double)scale))
+                check_fail("[%d,%d] is %g, not %g", (int)j, (int)kk, (double)row[kk],
+                           (double)w[kk]);
+        }
+        if (largest == 0) continue;
+        float least = largest / 127;
+        if (k->int8_max < 127) {
+            least = fmaxf(least, largest_sum(w, K, 1) / (float)VO_INT8_ROOM);
+            if (!(largest_sum(row, K, scale) <= (float)VO_INT8_ROOM + 0.01f))
+                check_fail("row %d: sums reach %g", (int)j, (double)largest_sum(row, K, scale));
+        }
+        if (!(scale <= (k->int8_max < 127 ? 1.03f : 1.0001f) * least))
+            check_fail("row %d: a scale of %g instead of %g", (int)j, (double)scale, (double)least);
+    }
+    vo_packed_destroy(&packed);
+}
+
+static void test_bytes_of_rows(void **state) {
+    (void)state;
+    drivers_at_all_levels("vo_packed_create in int8", bytes_of_rows);
+}
+
 /* A row that holds no number may not stain the others. */
 static void stain(const vo_kernels *k) {
     const gemm_case g = {.m = 20, .n = 40, .k = 33, .lda = 33};
@@ -519,13 +579,10 @@ static void test_attend_cached(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gemm),
-        cmocka_unit_test(test_packed_row),
-        cmocka_unit_test(test_codes_are_kept),
-        cmocka_unit_test(test_quantised_rows),
-        cmocka_unit_test(test_nan_stays_in_its_row),
-        cmocka_unit_test(test_attend_full),
-        cmocka_unit_test(test_attend_cached),
+        cmocka_unit_test(test_gemm),           cmocka_unit_test(test_packed_row),
+        cmocka_unit_test(test_codes_are_kept), cmocka_unit_test(test_quantised_rows),
+        cmocka_unit_test(test_bytes_of_rows),  cmocka_unit_test(test_nan_stays_in_its_row),
+        cmocka_unit_test(test_attend_full),    cmocka_unit_test(test_attend_cached),
     };
     return cmocka_run_group_tests(tests, drivers_set_up, drivers_tear_down);
 }

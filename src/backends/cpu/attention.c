@@ -37,13 +37,14 @@ static void set_sizes(full_job *job, const vo_kernels *kernels, int64_t t, int64
     job->head_floats = job->keys_floats + round16(ceil_div(hd, kernels->mr) * kernels->mr * t);
     job->scratch_floats = round16(vo_attend_scratch(kernels, hd));
 }
-/* bf16: a head is blocks [ceil(t/keys)][VO_ATTEND_BF16_BLOCK]. */
-static void set_bf16_sizes(full_job *job, int64_t t) {
-    job->head_floats = ceil_div(t, VO_ATTEND_BF16_KEYS) * (VO_ATTEND_BF16_BLOCK / 2);
+/* bf16 and s16: a head is blocks [ceil(t/keys)][block]. */
+static void set_low_sizes(full_job *job, const vo_kernels *kernels, int64_t t) {
+    const int64_t block = kernels->attn_bf16 ? VO_ATTEND_BF16_BLOCK : VO_ATTEND_S16_BLOCK;
+    job->head_floats = ceil_div(t, VO_ATTEND_BF16_KEYS) * (block / 2);
     job->scratch_floats = round16(VO_ATTEND_BF16_SCRATCH);
 }
-static bool has_bf16(const vo_kernels *kernels, int64_t hd) {
-    return kernels->attn_bf16 && hd == VO_ATTEND_BF16_HD;
+static bool is_low(const vo_attend_full *args, const vo_kernels *kernels) {
+    return args->low && (kernels->attn_bf16 || kernels->attn_s16) && args->hd == VO_ATTEND_BF16_HD;
 }
 
 /* Enough heads to keep all threads busy; packing all of them would take as much memory as the keys
@@ -53,8 +54,8 @@ static int64_t heads_at_once(const vo_attend_full *args, int threads) {
 }
 
 static void set_full_sizes(full_job *job, const vo_attend_full *args, const vo_kernels *kernels) {
-    if (args->low && has_bf16(kernels, args->hd))
-        set_bf16_sizes(job, args->t);
+    if (is_low(args, kernels))
+        set_low_sizes(job, kernels, args->t);
     else
         set_sizes(job, kernels, args->t, args->hd);
 }
@@ -115,41 +116,52 @@ static void full_tile(void *arg, int64_t tile, int thread) {
                                a->ldo, job->scratch + thread * job->scratch_floats);
 }
 
-static uint16_t *bf16_head(const full_job *job, int64_t head) {
-    return (uint16_t *)(void *)packed_head(job, head);
+/* Where a head keeps a block of keys, in elements of two bytes. */
+static void *low_block(const full_job *job, int64_t head, int64_t block, int64_t size) {
+    return (uint16_t *)(void *)packed_head(job, head) + block * size;
 }
 
-static void pack_bf16_tile(void *arg, int64_t tile, int thread) {
+static void pack_low_tile(void *arg, int64_t tile, int thread) {
     const full_job *job = arg;
     const vo_attend_full *a = job->args;
     const int64_t blocks = ceil_div(a->t, VO_ATTEND_BF16_KEYS);
     int64_t head = job->head0 + tile / blocks, block = tile % blocks,
             t = block * VO_ATTEND_BF16_KEYS;
-    int64_t row = job->item * a->t + t;
-    job->kernels->attend_pack_bf16((int)min64(VO_ATTEND_BF16_KEYS, a->t - t),
-                                   a->k + row * a->ldk + head * a->hd, a->ldk,
-                                   a->v + row * a->ldv + head * a->hd, a->ldv,
-                                   bf16_head(job, head) + block * VO_ATTEND_BF16_BLOCK);
+    const int n = (int)min64(VO_ATTEND_BF16_KEYS, a->t - t);
+    const float *k = a->k + (job->item * a->t + t) * a->ldk + head * a->hd;
+    const float *v = a->v + (job->item * a->t + t) * a->ldv + head * a->hd;
+    if (job->kernels->attn_bf16)
+        job->kernels->attend_pack_bf16(n, k, a->ldk, v, a->ldv,
+                                       low_block(job, head, block, VO_ATTEND_BF16_BLOCK));
+    else
+        job->kernels->attend_pack_s16(n, k, a->ldk, v, a->ldv,
+                                      low_block(job, head, block, VO_ATTEND_S16_BLOCK));
 }
 
-static void bf16_tile(void *arg, int64_t tile, int thread) {
+static void low_tile(void *arg, int64_t tile, int thread) {
     const full_job *job = arg;
     const vo_attend_full *a = job->args;
     const int64_t block = VO_ATTEND_BF16_QUERIES, blocks = ceil_div(a->t, block);
     int64_t head = job->head0 + tile / blocks, i = tile % blocks * block;
-    int64_t row = job->item * a->t + i;
+    int64_t row = job->item * a->t + i, nq = min64(block, a->t - i);
+    const float *q = a->q + row * a->ldq + head * a->hd;
+    float *out = a->out + row * a->ldo + head * a->hd;
+    float *scratch = job->scratch + thread * job->scratch_floats;
+    if (!job->kernels->attn_bf16) {
+        job->kernels->attend_block_s16(nq, a->t, a->scale, q, a->ldq, low_block(job, head, 0, 0),
+                                       out, a->ldo, scratch);
+        return;
+    }
     job->kernels->tiles_begin();
-    job->kernels->attend_block_bf16(min64(block, a->t - i), a->t, a->scale,
-                                    a->q + row * a->ldq + head * a->hd, a->ldq,
-                                    bf16_head(job, head), a->out + row * a->ldo + head * a->hd,
-                                    a->ldo, job->scratch + thread * job->scratch_floats);
+    job->kernels->attend_block_bf16(nq, a->t, a->scale, q, a->ldq, low_block(job, head, 0, 0), out,
+                                    a->ldo, scratch);
     job->kernels->tiles_end();
 }
 
 void vo_attend_full_run(const vo_attend_full *args, const vo_kernels *kernels, vo_pool *pool,
                         void *workspace) {
     full_job job = {.args = args, .kernels = kernels, .packed = workspace};
-    const bool low = args->low && has_bf16(kernels, args->hd);
+    const bool low = is_low(args, kernels);
     const int64_t keys = low ? VO_ATTEND_BF16_KEYS : VO_ATTEND_KEYS;
     const int64_t queries = low ? VO_ATTEND_BF16_QUERIES : kernels->attn_queries;
     const int64_t group = heads_at_once(args, vo_pool_threads(pool));
@@ -158,10 +170,9 @@ void vo_attend_full_run(const vo_attend_full *args, const vo_kernels *kernels, v
     for (; job.item < args->batch; job.item++)
         for (job.head0 = 0; job.head0 < args->heads; job.head0 += group) {
             const int64_t heads = min64(group, args->heads - job.head0);
-            vo_pool_run(pool, heads * ceil_div(args->t, keys), low ? pack_bf16_tile : pack_tile,
+            vo_pool_run(pool, heads * ceil_div(args->t, keys), low ? pack_low_tile : pack_tile,
                         &job);
-            vo_pool_run(pool, heads * ceil_div(args->t, queries), low ? bf16_tile : full_tile,
-                        &job);
+            vo_pool_run(pool, heads * ceil_div(args->t, queries), low ? low_tile : full_tile, &job);
         }
 }
 

@@ -11,7 +11,7 @@
 /* Every position sees every other (encoder). q, k, v, out: [batch*t][heads*hd] with row strides. */
 typedef struct vo_attend_full {
     int64_t batch, t, heads, hd;
-    bool low; /* bf16 may be used, and is where it is faster: it depends on the kernels and on hd */
+    bool low; /* bf16 or s16 may be used, and is where it is faster: kernels and hd decide */
     float scale;
     const float *q, *k, *v;
     int64_t ldq, ldk, ldv;

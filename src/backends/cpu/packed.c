@@ -65,6 +65,37 @@ static int32_t sum_of(const int8_t *q, int64_t k) {
     return sum;
 }
 
+/* The most that values of one sign make together where kernels add them in 16 bits (kernels.h). */
+static int largest_sum(const int8_t *q, int64_t padded) {
+    enum { RUN = 4 * VO_INT8_FOURS };
+    int largest = 0;
+    for (int64_t k0 = 0; k0 < padded; k0 += RUN) {
+        int above[2] = {0}, below[2] = {0};
+        for (int i = 0; i < RUN; i++) {
+            const int x = q[k0 + i];
+            above[i / 2 % 2] += x > 0 ? x : 0;
+            below[i / 2 % 2] -= x < 0 ? x : 0;
+        }
+        for (int half = 0; half < 2; half++) {
+            if (above[half] > largest) largest = above[half];
+            if (below[half] > largest) largest = below[half];
+        }
+    }
+    return largest;
+}
+
+/* A row as int8; q is zero beyond k. Kernels that add in 16 bits get a larger scale for rows whose
+ * large values stand together: 1.15 times for the weights of Whisper base on average. */
+static void narrow_int8(const pack_job *job, const float *row, int8_t *q, float *scale) {
+    const int64_t k = job->packed->k, padded = job->packed->padded;
+    job->kernels->f32_to_s8(k, row, q, scale);
+    if (job->kernels->int8_max == INT8_MAX || !isfinite(*scale)) return;
+    for (int sum = largest_sum(q, padded); sum > VO_INT8_ROOM; sum = largest_sum(q, padded)) {
+        *scale *= fmaxf(1.001f, (float)sum / VO_INT8_ROOM);
+        for (int64_t i = 0; i < k; i++) q[i] = (int8_t)rintf(row[i] / *scale);
+    }
+}
+
 /* ---- 4-bit codes --------------------------------------------------------------------------- */
 
 /* NaN in the one form that int4_to_bf16 wants. */
@@ -130,7 +161,7 @@ static void narrow_row(const pack_job *job, int64_t first, int j, const float *r
         narrow_bf16(row, packed->k, (uint16_t *)(void *)words);
         break;
     case VO_I8:
-        job->kernels->f32_to_s8(packed->k, row, (int8_t *)words, &packed->scales[first + j]);
+        narrow_int8(job, row, (int8_t *)words, &packed->scales[first + j]);
         packed->zero[first + j] =
             sum_of((const int8_t *)words, packed->k) * job->kernels->int8_zero;
         break;

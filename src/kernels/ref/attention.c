@@ -6,6 +6,7 @@
  */
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "kernels/kernels.h"
 #include "kernels/ref/ref.h"
@@ -77,6 +78,59 @@ void vo_ref_attend_block_bf16(int64_t nq, int64_t nk, float scale, const float *
                 const double p = rounded((float)exp(scale * score - max));
                 total += p;
                 for (int d = 0; d < HD; d++) sums[d] += p * (double)vo_bf16_to_f32(v[d * KEYS]);
+            }
+        }
+        for (int d = 0; d < HD; d++) out[d] = (float)(sums[d] / total);
+    }
+}
+
+/* Whole numbers of at most max, and their scale. */
+static float pack_s16(int n, const float *x, int64_t ldx, float max, int64_t row, int64_t column,
+                      int16_t *q) {
+    float largest = 0.0f;
+    for (int t = 0; t < n; t++)
+        for (int d = 0; d < VO_ATTEND_BF16_HD; d++)
+            if (!(fabsf(x[t * ldx + d]) <= largest) && !isnan(largest))
+                largest = fabsf(x[t * ldx + d]);
+    if (!isfinite(largest)) return largest;
+    const float scale = largest < VO_INT8_TINY ? 0.0f : largest / max;
+    for (int t = 0; t < n && scale > 0; t++)
+        for (int d = 0; d < VO_ATTEND_BF16_HD; d++)
+            q[t * row + d * column] = (int16_t)lrintf(x[t * ldx + d] * (max / largest));
+    return scale;
+}
+
+void vo_ref_attend_pack_s16(int n, const float *k, int64_t ldk, const float *v, int64_t ldv,
+                            int16_t *block) {
+    enum { KEYS = VO_ATTEND_BF16_KEYS, HD = VO_ATTEND_BF16_HD };
+    memset(block, 0, VO_ATTEND_S16_BLOCK * sizeof *block);
+    const float scales[2] = {pack_s16(n, k, ldk, 5792, HD, 1, block),
+                             pack_s16(n, v, ldv, 2047, 1, KEYS, block + KEYS * HD)};
+    memcpy(block + 2 * KEYS * HD, scales, sizeof scales);
+}
+
+/* Only keys and values are rounded. */
+void vo_ref_attend_block_s16(int64_t nq, int64_t nk, float scale, const float *q, int64_t ldq,
+                             const int16_t *kv, float *out, int64_t ldo, float *scratch) {
+    enum { KEYS = VO_ATTEND_BF16_KEYS, HD = VO_ATTEND_BF16_HD };
+    for (int64_t i = 0; i < nq; i++, q += ldq, out += ldo) {
+        double sums[HD] = {0.0}, total = 0.0, max = -INFINITY;
+        for (int pass = 0; pass < 2; pass++) {
+            for (int64_t t = 0; t < nk; t++) {
+                const int16_t *block = kv + t / KEYS * VO_ATTEND_S16_BLOCK;
+                const int16_t *k = block + t % KEYS * HD, *v = block + KEYS * HD + t % KEYS;
+                float scales[2];
+                double score = 0.0;
+                memcpy(scales, block + 2 * KEYS * HD, sizeof scales);
+                for (int d = 0; d < HD; d++) score += (double)q[d] * k[d];
+                score *= (double)scale * (double)scales[0];
+                if (pass == 0) {
+                    max = fmax(max, score);
+                    continue;
+                }
+                const double p = exp(score - max);
+                total += p;
+                for (int d = 0; d < HD; d++) sums[d] += p * (double)scales[1] * v[d * KEYS];
             }
         }
         for (int d = 0; d < HD; d++) out[d] = (float)(sums[d] / total);

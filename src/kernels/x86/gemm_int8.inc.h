@@ -8,6 +8,12 @@
  *   MR, NR                                   rows and columns of a tile
  *   SPLIT                                    most sums of an element: what hides vi_dot's latency
  *
+ * or instead of vi_dot, to add as many products in 16 bits as VO_INT8_FOURS allows,
+ *
+ *   FOURS                                    VO_INT8_FOURS
+ *   vi_pairs(a, b), vi_add_pairs(p, q)       two products each in 16 bits; their sum
+ *   vi_add_wide(sum, p)                      sum + the two of each lane
+ *
  * A tile of MR x NR sums stays in registers for the whole of k. Each number of rows is a
  * specialisation of one template; few rows split k over several sums, so that a sum's latency
  * does not hold up the stream of B: integers may be added in any order.
@@ -30,6 +36,35 @@ VO_INLINE void clear(const int M, sums sum) {
     }
 }
 
+#ifdef FOURS
+
+/* p, but the compiler does not know: else it loads B once for all rows and runs out of registers */
+VO_INLINE const int8_t *same(const int8_t *p) {
+    __asm__("" : "+r"(p));
+    return p;
+}
+
+/* sum += 4 FOURS steps of k; a: [M] rows of VO_INT8_K; b: [FOURS][NR][4] */
+VO_INLINE void step(const int M, const uint8_t *a, const int8_t *b, sums sum) {
+    VO_UNROLL for (int i = 0; i < FOURS * GROUP; i += 64)
+        _mm_prefetch((const char *)((uintptr_t)b + (uintptr_t)i + AHEAD), _MM_HINT_T0);
+    VO_UNROLL for (int i = 0; i < M; i++) {
+        b = same(b);
+        vi pairs[V];
+        VO_UNROLL for (int f = 0; f < FOURS; f++) {
+            const vi x = vi_repeat(a + i * VO_INT8_K + 4 * f);
+            VO_UNROLL for (int j = 0; j < V; j++) {
+                const vi p = vi_pairs(x, vi_load(b + f * GROUP + j * W * 4));
+                pairs[j] = f ? vi_add_pairs(pairs[j], p) : p;
+            }
+        }
+        VO_UNROLL for (int j = 0; j < V; j++) sum[i][j] = vi_add_wide(sum[i][j], pairs[j]);
+    }
+}
+
+#else
+enum { FOURS = 1 };
+
 /* sum += four steps of k; a: [M] rows of VO_INT8_K; b: [NR][4] */
 VO_INLINE void step(const int M, const uint8_t *a, const int8_t *b, sums sum) {
     VO_UNROLL for (int i = 0; i < GROUP; i += 64)
@@ -41,6 +76,7 @@ VO_INLINE void step(const int M, const uint8_t *a, const int8_t *b, sums sum) {
         VO_UNROLL for (int j = 0; j < V; j++) sum[i][j] = vi_dot(sum[i][j], x, y[j]);
     }
 }
+#endif
 
 VO_INLINE void add(const int M, sums sum, sums other) {
     VO_UNROLL for (int i = 0; i < M; i++) {
@@ -57,7 +93,7 @@ VO_INLINE void tile(const int M, const int U, int64_t k, const uint8_t *a, const
     if (U > 2) clear(M, third);
     if (U > 2) clear(M, fourth);
     for (int64_t k0 = 0; k0 < k; k0 += VO_INT8_K, a += MR * VO_INT8_K) {
-        for (int kk = 0; kk < VO_INT8_K; kk += 4 * U, b += U * GROUP) {
+        for (int kk = 0; kk < VO_INT8_K; kk += 4 * FOURS * U, b += FOURS * U * GROUP) {
             step(M, a + kk, b, sum);
             if (U > 1) step(M, a + kk + 4, b + GROUP, second);
             if (U > 2) step(M, a + kk + 8, b + 2 * GROUP, third);

@@ -7,16 +7,25 @@
 #include "kernels/x86/vec_avx512.h"
 #include "kernels/x86/x86.h"
 
-/* 24 sums, 2 of B, 1 of A, the ones; the rest is for products on their way. */
+/* 24 sums, 1 of A, the ones; the rest is for products on their way. */
 enum { MR = 12, NR = VO_AVX512_NR, W = 16, MAX = 63, ZERO = 64, SPLIT = 1 };
 
 #include "kernels/simd/int8.inc.h"
 #include "kernels/x86/vec_int_avx512.h"
 
-static inline vi vi_dot(vi sum, vi a, vi b) {
-    const vi pairs = _mm512_madd_epi16(_mm512_maddubs_epi16(a, b), _mm512_set1_epi16(1));
-    sum = _mm512_add_epi32(sum, pairs);
-    __asm__("" : "+v"(sum)); /* or gcc gathers the terms of several steps, and has no registers */
+#define FOURS VO_INT8_FOURS
+
+static inline vi vi_pairs(vi a, vi b) {
+    return _mm512_maddubs_epi16(a, b);
+}
+/* Additions are not the intrinsics: gcc would gather terms, and run out of registers. */
+static inline vi vi_add_pairs(vi p, vi q) {
+    __asm__("vpaddw %1, %0, %0" : "+v"(p) : "v"(q));
+    return p;
+}
+static inline vi vi_add_wide(vi sum, vi p) {
+    p = _mm512_madd_epi16(p, _mm512_set1_epi16(1));
+    __asm__("vpaddd %1, %0, %0" : "+v"(sum) : "v"(p));
     return sum;
 }
 

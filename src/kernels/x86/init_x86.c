@@ -22,6 +22,9 @@ void vo_kernels_init_x86(vo_kernels *kernels, uint32_t flags) {
     kernels->weigh_cached = vo_avx2_weigh_cached;
     kernels->weigh_cached_f16 = vo_avx2_weigh_cached_f16;
     kernels->weigh_cached_s8 = vo_avx2_weigh_cached_s8;
+    kernels->attend_block_s16 = vo_avx2_attend_block_s16;
+    kernels->attend_pack_s16 = vo_avx2_attend_pack_s16;
+    kernels->attn_s16 = 1;
     kernels->mr_bf16 = VO_AVX2_MR;
     kernels->bf16_pack_a = vo_avx2_bf16_pack_a;
     kernels->gemm_bf16 = vo_avx2_gemm_bf16;
@@ -38,6 +41,7 @@ void vo_kernels_init_x86(vo_kernels *kernels, uint32_t flags) {
     kernels->skinny_f16 = vo_avx512_skinny_f16;
     kernels->gemm_pack_a = vo_avx512_gemm_pack_a;
     kernels->attn_queries = VO_AVX512_NR;
+    kernels->attn_s16 = 0;
     kernels->attend_block = vo_avx512_attend_block;
     kernels->attend_cached = vo_avx512_attend_cached;
     kernels->attend_cached_f16 = vo_avx512_attend_cached_f16;
