@@ -122,6 +122,10 @@ vo_status vo_result_move(vocis_result *r, vocis_result *from, vo_error *err) {
     return VO_OK;
 }
 
+void vo_result_forget_removed(vocis_result *r, int from) {
+    while (r->n_removed > from) vo_free((void *)r->removed[--r->n_removed].text);
+}
+
 void vo_result_sort(vocis_result *r, int from) {
     for (int i = from + 1; i < r->n_segments; i++) { /* nearly sorted */
         const vocis_segment s = r->segments[i];

@@ -43,6 +43,8 @@ const char *vo_removal_reason(int index);
 int vo_removal_find(const char *reason);
 vo_status vo_result_note_removed(vocis_result *result, double start, double end, const char *text,
                                  const char *reason, vo_error *err);
+/* Notes from index `from` on go. */
+void vo_result_forget_removed(vocis_result *result, int from);
 /* Takes a segment back; remove also notes why. */
 void vo_result_drop(vocis_result *result, int index);
 vo_status vo_result_remove(vocis_result *result, int index, vo_removal why, vo_error *err);

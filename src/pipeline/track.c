@@ -536,17 +536,20 @@ static vo_status is_likely(const vo_track *t, const vocis_segment *s, bool *like
 
 static vo_status judge(vo_track *t, vo_error *err) {
     const vo_track_plan *plan = t->plan;
+    vocis_result *r = t->pending;
+    const int n_removed = r->n_removed;
     vo_status status = VO_OK;
-    const int n_removed = t->pending->n_removed;
     if (plan->guard)
-        status = vo_guard_segments(t->pending, plan->voice, plan->session->model->tokenizer, err);
-    for (int i = t->pending->n_segments - 1; status == VO_OK && plan->strict && i >= 0; i--) {
-        bool likely;
-        status = is_likely(t, &t->pending->segments[i], &likely, err);
-        if (status == VO_OK && !likely) vo_result_drop(t->pending, i);
+        status = vo_guard_segments(r, plan->voice, plan->session->model->tokenizer, err);
+    const bool invents = r->n_removed > n_removed;
+    if (invents) t->prompt_reset_since = t->all.n; /* what went must not lead what follows */
+    if (!plan->strict) return status;
+    for (int i = r->n_segments - 1; status == VO_OK && i >= 0; i--) {
+        bool likely = false;
+        if (!invents) status = is_likely(t, &r->segments[i], &likely, err);
+        if (status == VO_OK && !likely) vo_result_drop(r, i);
     }
-    /* What went must not lead what follows. */
-    if (t->pending->n_removed > n_removed) t->prompt_reset_since = t->all.n;
+    vo_result_forget_removed(r, n_removed); /* it never was text of the first look */
     return status;
 }
 
