@@ -18,24 +18,14 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "pipeline/ahead.h"
-#include "pipeline/coverage.h"
-#include "pipeline/guards.h"
-#include "pipeline/segment.h"
+#include "pipeline/look.h"
 #include "pipeline/words.h"
 #include "text/text.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A second look must be surer of what it finds than a first one, the more so for a short hole. */
-#define LIKELY        (-0.8f)
-#define LIKELY_SHORT  (-0.6f)
-#define LIKELY_SILENT (-0.5f) /* where nobody seems to speak: */
-#define SILENT        0.6f
-#define SHORT_HOLE    1.5  /* seconds */
-#define EDGE          0.5  /* seconds that text may reach beyond its hole */
-#define SOFT_START    4.0  /* seconds that the voice detector may come too late */
-#define NO_VOICE      0.1f /* the voice detector is sure that nobody speaks */
+#define NO_VOICE 0.1f /* the voice detector is sure that nobody speaks */
 
 static int64_t min64(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -76,122 +66,6 @@ void vo_track_destroy(vo_track *t) {
     vo_free(t->holes);
     vo_free(t->clips);
     vo_free(t);
-}
-
-/* ---- what outlives the process ------------------------------------------------------------ */
-
-/* All that a track must know between two windows. Behind it stand the tokens that the window adds
- * to those that lead the next ones, its segments, and what was taken back, as segments too. */
-typedef struct stored_window {
-    int64_t seek;
-    double covered, last_speech;
-    int32_t index, clip, prompt_reset_since;
-    int32_t n_tokens, n_segments, n_removed;
-    int32_t windows, fallbacks, steps, decoded;
-} stored_window;
-
-_Static_assert(sizeof(stored_window) == 64, "no padding");
-
-/* After a window, before its segments leave. */
-static vo_status record_window(vo_track *t, vo_error *err) {
-    const vocis_result *r = t->pending;
-    const stored_window stored = {.seek = t->seek,
-                                  .covered = t->covered,
-                                  .last_speech = t->last_speech,
-                                  .index = t->index,
-                                  .clip = t->clip,
-                                  .prompt_reset_since = t->prompt_reset_since,
-                                  .n_tokens = t->all.n - t->n_recorded,
-                                  .n_segments = r->n_segments,
-                                  .n_removed = r->n_removed,
-                                  .windows = t->counts.windows,
-                                  .fallbacks = t->counts.fallbacks,
-                                  .steps = t->counts.steps,
-                                  .decoded = t->counts.tokens};
-    vo_buf out = {0};
-    vo_buf_append(&out, &stored, sizeof stored);
-    vo_segment_save_tokens(&out, t->all.ids + t->n_recorded, stored.n_tokens);
-    for (int i = 0; i < r->n_segments; i++) vo_segment_save(&out, &r->segments[i]);
-    for (int i = 0; i < r->n_removed; i++) {
-        const vocis_removed *m = &r->removed[i];
-        vo_segment_save(&out, &(vocis_segment){.start = m->start,
-                                               .end = m->end,
-                                               .text = m->text,
-                                               .seek = vo_removal_find(m->reason)});
-    }
-    t->n_recorded = t->all.n;
-    const vo_status status = vo_journal_put_window(t->plan->journal, &out, err);
-    vo_buf_free(&out);
-    return status;
-}
-
-static bool is_possible(const vo_track *t, const stored_window *w) {
-    return w->seek >= 0 && w->seek <= t->plan->content_frames + t->plan->window_frames &&
-           w->clip >= 0 && w->clip < t->n_clips && w->prompt_reset_since >= 0 &&
-           w->prompt_reset_since <= t->all.n && w->windows >= 0 && w->fallbacks >= 0 &&
-           w->steps >= 0 && w->decoded >= 0 && w->covered >= 0 && isfinite(w->covered) &&
-           isfinite(w->last_speech);
-}
-
-static bool are_tokens(const vo_track *t, const int32_t *tokens, int n) {
-    for (int i = 0; i < n; i++)
-        if (tokens[i] < 0 || tokens[i] >= t->plan->ids->n_vocab) return false;
-    return true;
-}
-
-static vo_status restore_segment(vo_track *t, const vo_record *record, size_t *at, bool removed,
-                                 vo_error *err) {
-    vocis_segment s;
-    vo_status status = vo_segment_load(record, at, &s, err);
-    if (status == VO_OK && !are_tokens(t, s.tokens, s.n_tokens))
-        status = vo_fail(err, VO_ERR_FORMAT, "the journal holds an impossible token");
-    if (status == VO_OK && removed)
-        status = vo_result_note_removed(t->result, s.start, s.end, s.text,
-                                        vo_removal_reason((int)s.seek), err);
-    else if (status == VO_OK)
-        status = vo_result_add(t->result, &s, err);
-    vo_free((void *)s.words);
-    return status;
-}
-
-static vo_status restore_window(vo_track *t, const vo_record *record, const stored_window *w,
-                                vo_error *err) {
-    size_t at = sizeof *w;
-    const int32_t *tokens = vo_segment_load_tokens(record, &at, w->n_tokens);
-    vo_status status = tokens && are_tokens(t, tokens, w->n_tokens)
-                           ? vo_tokens_append(&t->all, tokens, w->n_tokens, err)
-                           : vo_fail(err, VO_ERR_FORMAT, "the journal holds impossible tokens");
-    for (int i = 0; status == VO_OK && i < w->n_segments; i++)
-        status = restore_segment(t, record, &at, false, err);
-    for (int i = 0; status == VO_OK && i < w->n_removed; i++)
-        status = restore_segment(t, record, &at, true, err);
-    if (status == VO_OK && !is_possible(t, w))
-        status = vo_fail(err, VO_ERR_FORMAT, "the journal holds an impossible window");
-    return status;
-}
-
-vo_status vo_track_restore(vo_track *t, vo_error *err) {
-    vo_record record;
-    vo_status status = VO_OK;
-    size_t next = 0;
-    t->n_recorded = t->all.n;
-    while (status == VO_OK && vo_journal_next_window(t->plan->journal, &next, &record)) {
-        stored_window w;
-        if (record.size < sizeof w)
-            return vo_fail(err, VO_ERR_FORMAT, "the journal holds an impossible window");
-        memcpy(&w, record.data, sizeof w);
-        if (w.index != t->index) continue;
-        status = restore_window(t, &record, &w, err);
-        t->seek = w.seek;
-        t->clip = w.clip;
-        t->covered = w.covered;
-        t->last_speech = w.last_speech;
-        t->prompt_reset_since = w.prompt_reset_since;
-        t->n_recorded = t->all.n;
-        t->counts = (vocis_timings){
-            .windows = w.windows, .fallbacks = w.fallbacks, .steps = w.steps, .tokens = w.decoded};
-    }
-    return status;
 }
 
 /* A window in which nothing can be heard needs no model. */
@@ -514,57 +388,10 @@ vo_status vo_track_keep(vo_track *t, vo_error *err) {
     return status;
 }
 
-/* Text of a second look: likely by its own probabilities, and new. */
-static vo_status is_likely(const vo_track *t, const vocis_segment *s, bool *likely, vo_error *err) {
-    const bool is_short = s->end - s->start < SHORT_HOLE;
-    vo_status status = VO_OK;
-    *likely = s->avg_logprob >= (is_short ? LIKELY_SHORT : LIKELY) &&
-              (s->avg_logprob >= LIKELY_SILENT || !(s->no_speech_prob > SILENT));
-    /* Most of it must lie in the hole: what stands before and after it is known. */
-    if (fmin(s->end, t->asked.end + EDGE) - fmax(s->start, t->asked.start - EDGE) <
-        0.5 * (s->end - s->start))
-        *likely = false;
-    for (const vo_track *p = t->parent; p && *likely && status == VO_OK; p = p->parent) {
-        const vocis_result *r = p->pending;
-        double covered = 0;
-        status = vo_text_seconds(r->segments, r->n_segments, s->start, s->end, &covered, err);
-        *likely = covered <= 0.5 * (s->end - s->start) &&
-                  !vo_guard_is_said(s, r->segments, r->n_segments);
-    }
-    return status;
-}
-
-static vo_status judge(vo_track *t, vo_error *err) {
-    const vo_track_plan *plan = t->plan;
-    vocis_result *r = t->pending;
-    const int n_removed = r->n_removed;
-    vo_status status = VO_OK;
-    if (plan->guard)
-        status = vo_guard_segments(r, plan->voice, plan->session->model->tokenizer, err);
-    const bool invents = r->n_removed > n_removed;
-    if (invents) t->prompt_reset_since = t->all.n; /* what went must not lead what follows */
-    if (!plan->strict) return status;
-    for (int i = r->n_segments - 1; status == VO_OK && i >= 0; i--) {
-        bool likely = false;
-        if (!invents) status = is_likely(t, &r->segments[i], &likely, err);
-        if (status == VO_OK && !likely) vo_result_drop(r, i);
-    }
-    vo_result_forget_removed(r, n_removed); /* it never was text of the first look */
-    return status;
-}
-
-/* Where the speech of a hole begins, behind the text that is there. */
-static double onset_of(const vo_track *t, double start) {
-    double first = fmax(start - SOFT_START, t->covered);
-    for (int i = 0; i < t->pending->n_segments; i++)
-        if (t->pending->segments[i].start < start) first = fmax(first, t->pending->segments[i].end);
-    return vo_voice_onset(t->plan->voice, start, first);
-}
-
 static vo_status start_hole(vo_track *t, vo_error *err) {
     const vo_track_plan *again = t->plan->again;
     vocis_span hole = t->holes[t->hole++];
-    hole.start = onset_of(t, hole.start);
+    hole.start = vo_look_onset(t, hole.start);
     const int64_t start = (int64_t)floor(hole.start / VO_SECONDS_PER_FRAME) - again->around,
                   end = (int64_t)ceil(hole.end / VO_SECONDS_PER_FRAME) + again->around;
     const int64_t clip[2] = {start > 0 ? start : 0, min64(end, t->plan->content_frames)};
@@ -583,49 +410,24 @@ static vo_status start_hole(vo_track *t, vo_error *err) {
     return VO_OK;
 }
 
-/* The model may put a sentence where nobody speaks. Once the speech is found where it belongs, the
- * misplaced text is one too many. */
-static vo_status drop_misplaced(vo_track *t, vo_error *err) {
-    vocis_result *r = t->pending;
-    vo_status status = VO_OK;
-    for (int i = r->n_segments - 1; status == VO_OK && i >= 0; i--) {
-        const vocis_segment *s = &r->segments[i];
-        const double spoken = vo_voice_seconds(t->plan->voice, s->start, s->end);
-        if (!s->recovered && spoken < 0.5 * (s->end - s->start) &&
-            vo_guard_is_said(s, r->segments, r->n_segments))
-            status = vo_result_remove(r, i, VO_REMOVED_MISPLACED, err);
-    }
-    return status;
-}
-
-/* Speech of this window that its segments leave out; in a hole, speech of that hole. */
-static vo_status find_holes(vo_track *t, vo_error *err) {
-    const double begin = (double)t->begin * VO_SECONDS_PER_FRAME,
-                 end = (double)min64(t->seek, t->last) * VO_SECONDS_PER_FRAME;
-    const double from = fmax(fmax(begin, t->covered), t->parent ? t->asked.start : 0),
-                 to = t->parent ? fmin(end, t->asked.end) : end;
-    return vo_holes_find(t->plan->voice, t->pending->segments, t->pending->n_segments, from, to,
-                         &t->holes, &t->n_holes, err);
-}
-
 /* Returns with t->sub where there is a hole to be decoded, or in SEEK. */
 static vo_status cover_window(vo_track *t, vo_error *err) {
     const vo_track_plan *plan = t->plan;
     vo_status status = VO_OK;
     if (plan->voice && !t->judged) {
-        status = judge(t, err);
-        if (status == VO_OK && plan->again) status = find_holes(t, err);
+        status = vo_look_judge(t, err);
+        if (status == VO_OK && plan->again) status = vo_look_find_holes(t, err);
         t->judged = true;
     }
     if (status == VO_OK && t->hole < t->n_holes) return start_hole(t, err);
-    if (status == VO_OK && t->n_holes > 0) status = drop_misplaced(t, err);
+    if (status == VO_OK && t->n_holes > 0) status = vo_look_drop_misplaced(t, err);
     vo_free(t->holes);
     t->holes = NULL;
     t->n_holes = t->hole = 0;
     t->judged = false;
     t->state = VO_TRACK_SEEK;
     settle(t);
-    if (status == VO_OK && plan->journal) status = record_window(t, err);
+    if (status == VO_OK && plan->journal) status = vo_track_record(t, err);
     return status == VO_OK ? vo_track_keep(t, err) : status;
 }
 

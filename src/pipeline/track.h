@@ -113,9 +113,12 @@ vo_status vo_encode_with(const vo_track_plan *plan, vo_lane *lane, vo_whisper_st
 vo_status vo_track_create(const vo_track_plan *plan, const int64_t *clips, int n_clips,
                           vo_track **track, vo_error *err);
 void vo_track_destroy(vo_track *track);
-/* Takes over what the journal of the plan has of it: segments go to its result, which nobody else
- * may use meanwhile. Before it runs. */
+/* track_record.c. Takes over what the journal of the plan has of it: segments go to its result,
+ * which nobody else may use meanwhile. Before it runs. */
 vo_status vo_track_restore(vo_track *track, vo_error *err);
+/* After a window, before its pending segments leave: writes them, and what the track goes on with,
+ * to the journal. */
+vo_status vo_track_record(vo_track *track, vo_error *err);
 
 /* Runs until the model has to be asked: *inputs (of the track's lane) are what it must be fed next,
  * *n = 0 when the track is finished. One call at a time in a worker. */
