@@ -7,7 +7,7 @@ The list beside this file was chosen before anything was boosted: --choose print
 rarest (by the package wordfreq) of the words that the model missed in a run without boosting.
 
 Examples:
-  bench/boost.py --model base --beam 1
+  bench/boost.py --model base --beam-size 1
   bench/boost.py --lists words,common --manifest clips.jsonl
 """
 import argparse
@@ -23,9 +23,9 @@ import measure
 from measure import ROOT, say
 
 LISTED = Path(__file__).with_name("boost.txt")
-FREQUENT = ("the and of to a in that is it was I for you he with on as his they be at one have this "
-            "from or had by hot word but what some we can out other were all there when up use your "
-            "how said an each she").split() + ["the and of", "of the", "in the"]
+FREQUENT = ("the and of to a in that is it was I for you he with on as his they be at one have "
+            "this from or had by hot word but what some we can out other were all there when up "
+            "use your how said an each she").split() + ["the and of", "of the", "in the"]
 FOREIGN = ("Straßenbahnhaltestelle|Geschwindigkeitsbegrenzung|Entschuldigung bitte|ich weiß nicht|"
            "il faut que|s'il vous plaît|je ne sais quoi|qu'est-ce que c'est|mañana por la mañana|"
            "buenos días|добрый вечер|спасибо большое|до свидания|東京都|ありがとうございます|谢谢你们|"
@@ -103,7 +103,7 @@ def choose(clips):
 
 def evaluate(args, list_path):
     command = [args.vocis, "eval", "--json", "--verbose", "--quiet", "--model", args.model,
-               "--language", "en", "--compute", args.compute, "--beam-size", args.beam,
+               "--language", "en", "--compute", args.compute, "--beam-size", args.beam_size,
                "--no-fallback", *(["--boost", list_path] if list_path else []), args.manifest]
     done = measure.run(command)
     if done.failure:
@@ -127,7 +127,7 @@ def arguments():
     parser.add_argument("--model", default="base", help="a name that vocis knows, or a path (base)")
     parser.add_argument("--manifest", type=Path, metavar="FILE",
                         help="of vocis eval (the clips of VOCIS_TEST_DATA, or jfk.wav)")
-    parser.add_argument("--beam", type=int, default=1, help="beams; 1 is greedy (1)")
+    parser.add_argument("--beam-size", type=int, default=1, help="beams; 1 is greedy (1)")
     parser.add_argument("--compute", default="f32", help="arithmetic (f32)")
     parser.add_argument("--lists", default="listed,words,common,marks,foreign,blank,reversed,pairs",
                         help="which, with commas (all)")

@@ -27,6 +27,7 @@ enum {
 
 typedef struct speller {
     const vo_tokenizer *tokenizer;
+    const uint8_t *kinds;     /* of its tokens */
     float discount;           /* of every budget, for the number of phrases */
     vo_buf text;              /* of a phrase */
     vo_boost_phrase *phrases; /* [n]; tokens are owned */
@@ -82,12 +83,11 @@ static bool spell(const char *phrase, vo_buf *out) {
 }
 
 /* From 0, a phrase of nothing but the most frequent words, to 1. */
-static float rarity(const vo_tokenizer *tokenizer, const int32_t *ids, int n) {
+static float rarity(const uint8_t *kinds, const int32_t *ids, int n) {
     float most = 0;
     for (int i = 0; i < n; i++) {
-        size_t size;
-        const bool begins = i == 0 || vo_tokenizer_token(tokenizer, ids[i], &size)[0] == ' ';
-        const bool ends = i + 1 == n || vo_tokenizer_token(tokenizer, ids[i + 1], &size)[0] == ' ';
+        const bool begins = i == 0 || !(kinds[ids[i]] & VO_TOKEN_BEGINS_INSIDE);
+        const bool ends = i + 1 == n || !(kinds[ids[i + 1]] & VO_TOKEN_BEGINS_INSIDE);
         const float id = fminf(fmaxf((float)ids[i], FREQUENT_ID), RARE_ID);
         const float word = logf(id / FREQUENT_ID) / logf((float)RARE_ID / FREQUENT_ID);
         most = fmaxf(most, begins && ends ? word : 1.0f);
@@ -102,7 +102,7 @@ static vo_status find_budgets(const speller *s, const char *text, size_t size, f
     int n;
     vo_status status = vo_tokenizer_encode(s->tokenizer, text, size, &ids, &n, err);
     if (status != VO_OK) return status;
-    const float one = n == 1 ? single_budget : usual_budget, scale = rarity(s->tokenizer, ids, n);
+    const float one = n == 1 ? single_budget : usual_budget, scale = rarity(s->kinds, ids, n);
     budget[0] = fminf(budget[0], weight * scale * single_budget - s->discount);
     budget[1] = fminf(budget[1], weight * scale * one - s->discount);
     vo_free(ids);
@@ -172,6 +172,7 @@ vo_status vo_boost_phrases(const vo_tokenizer *tokenizer, const vocis_boost *phr
     /* The more phrases, the less likely is each of them: half of what a uniform prior would say. */
     s.discount = n > MANY_PHRASES ? 0.5f * logf((float)n / MANY_PHRASES) : 0;
     uint8_t *kinds = create_kinds(tokenizer);
+    s.kinds = kinds;
     if (!s.phrases || !kinds) status = vo_fail(err, VO_ERR_MEMORY, "no memory for boosted phrases");
     for (int i = 0; i < n && status == VO_OK; i++) status = add_phrase(&s, &phrases[i], err);
     if (status == VO_OK && s.n > 0)

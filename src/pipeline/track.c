@@ -371,9 +371,9 @@ static vo_status split_window(vo_track *t, vo_error *err) {
 
 /* ---- COVER -------------------------------------------------------------------------------- */
 
-/* What the window has found is in order now. */
+/* What the window has found is all there now. Without a voice its order is the reference's. */
 static void settle(vo_track *t) {
-    vo_result_sort(t->pending, 0);
+    if (t->plan->voice) vo_result_sort(t->pending, 0);
     for (int i = 0; i < t->pending->n_segments; i++)
         t->covered = fmax(t->covered, t->pending->segments[i].end);
 }

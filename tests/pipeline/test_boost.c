@@ -72,8 +72,8 @@ static void test_spellings(void **state) {
 }
 
 static void test_what_is_left_out(void **state) {
-    const char *nothing[] = {"",    " \t ",   "...", ",,,,,", "\xe2\x99\xaa",
-                             "the", "of the", "The", "and"};
+    const char *nothing[] = {"",       " \t ",  "...",      ",,,,,", "\xe2\x99\xaa", "the",
+                             "of the", "then,", "of, the.", "The",   "and"};
     for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++) {
         vo_boost *boost = make(nothing[i], 1, 1);
         assert_null(boost);
