@@ -393,6 +393,27 @@ class Documents(WithModel):
         self.assertTrue(texts["csv"].startswith("start,end,text\n0,"))
         self.assertTrue(texts["lrc"].startswith("[00:00.00]"))
 
+    def test_coverage(self):
+        half = ["--clip-timestamps", "0,4", CLIP]
+        status, out, err = self.transcribe("-f", "json", *half)
+        self.assertEqual((status, err), (0, ""))
+        document = json.loads(out)
+        account = document["account"]
+        self.assertEqual([a["start"] for a in account[1:]], [a["end"] for a in account[:-1]])
+        self.assertEqual((account[0]["start"], account[-1]["end"]), (0, document["duration"]))
+        self.assertEqual(account[-1]["cover"], "skipped")
+        self.assertLess(document["coverage"]["ratio"], 0.6)
+        self.assertGreater(document["coverage"]["skipped"], 3)
+        status, out, err = self.transcribe("--require-coverage", "0.9", *half)
+        self.assertEqual(status, 3)
+        self.assertIn("have no text", err)
+        self.assertIn("fellow", out)
+        self.assertEqual(self.transcribe("--require-coverage", "0.99", CLIP)[0], 0)
+        # the reference asks nobody
+        document = json.loads(self.transcribe("-f", "json", "--chunking", "none", CLIP)[1])
+        self.assertIsNone(document["coverage"])
+        self.assertEqual({a["cover"] for a in document["account"]}, {"text"})
+
     def test_subtitles(self):
         def lines(text):
             return [line for line in text.splitlines()
