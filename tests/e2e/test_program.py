@@ -1093,7 +1093,7 @@ class Measuring(WithModel):
 
     def test_every_arithmetic_and_chunking_hears_the_words(self):
         for compute in ["auto", "f32", "bf16", "int8", "int4"]:
-            for chunking in [["sequential"], ["vad", "--batch-size", "3"]]:
+            for chunking in [["sequential"], ["none"], ["vad", "--batch-size", "3"]]:
                 words = ["--compute", compute, "--chunking", *chunking, CLIP]
                 status, out, err = self.transcribe("--quiet", *words)
                 self.assertEqual((status, err), (0, ""), words)
@@ -1101,7 +1101,7 @@ class Measuring(WithModel):
         status, out, err = self.transcribe("--chunking", "vad", "--clip-timestamps", "1", CLIP)
         self.assertNotEqual(status, 0)
         self.assertIn("exclude each other", err)
-        for wrong in [["--compute", "f8"], ["--chunking", "none"], ["--batch-size", "0"]]:
+        for wrong in [["--compute", "f8"], ["--chunking", "nowhere"], ["--batch-size", "0"]]:
             self.assertEqual(self.transcribe(*wrong, CLIP)[0], 2)
 
     def test_speculation_changes_nothing(self):
