@@ -105,7 +105,7 @@ static void check_alignment(vocis_session *s, const vo_audio *jfk, const json_t 
     const int heads = s->model->whisper->n_alignment_heads;
     float *weights = vo_alloc_array((size_t)(heads * n * n_seen), sizeof *weights);
     real_encode(s, jfk->samples, jfk->n_samples);
-    vo_whisper_alignment job = {.feed = {0, 0, n, tokens},
+    vo_whisper_alignment job = {.feed = {.n_tokens = n, .tokens = tokens},
                                 .n_seen = n_seen,
                                 .first = first,
                                 .n_scored = n_text,
@@ -336,7 +336,7 @@ static void another_engine(vocis_session *s, const char *name) {
     real_encode(s, samples, count);
     const int heads = s->model->whisper->n_alignment_heads;
     float *weights = vo_alloc_array((size_t)(heads * n * n_seen), sizeof *weights);
-    const vo_whisper_alignment job = {.feed = {0, 0, n, tokens},
+    const vo_whisper_alignment job = {.feed = {.n_tokens = n, .tokens = tokens},
                                       .n_seen = n_seen,
                                       .first = 2,
                                       .n_scored = n_text,

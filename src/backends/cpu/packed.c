@@ -72,9 +72,10 @@ static int largest_sum(const int8_t *q, int64_t padded) {
     for (int64_t k0 = 0; k0 < padded; k0 += RUN) {
         int above[2] = {0}, below[2] = {0};
         for (int i = 0; i < RUN; i++) {
-            const int x = q[k0 + i];
-            above[i / 2 % 2] += x > 0 ? x : 0;
-            below[i / 2 % 2] -= x < 0 ? x : 0;
+            if (q[k0 + i] > 0)
+                above[i / 2 % 2] += q[k0 + i];
+            else
+                below[i / 2 % 2] -= q[k0 + i];
         }
         for (int half = 0; half < 2; half++) {
             if (above[half] > largest) largest = above[half];

@@ -11,7 +11,7 @@
  * or instead of vi_dot, to add as many products in 16 bits as VO_INT8_FOURS allows,
  *
  *   FOURS                                    VO_INT8_FOURS
- *   vi_pairs(a, b), vi_add_pairs(p, q)       two products each in 16 bits; their sum
+ *   vi_pairs(a, b), vi_add_pairs(p, a, b)    two products each in 16 bits; p plus those with *b
  *   vi_add_wide(sum, p)                      sum + the two of each lane
  *
  * A tile of MR x NR sums stays in registers for the whole of k. Each number of rows is a
@@ -54,8 +54,8 @@ VO_INLINE void step(const int M, const uint8_t *a, const int8_t *b, sums sum) {
         VO_UNROLL for (int f = 0; f < FOURS; f++) {
             const vi x = vi_repeat(a + i * VO_INT8_K + 4 * f);
             VO_UNROLL for (int j = 0; j < V; j++) {
-                const vi p = vi_pairs(x, vi_load(b + f * GROUP + j * W * 4));
-                pairs[j] = f ? vi_add_pairs(pairs[j], p) : p;
+                const int8_t *y = b + f * GROUP + j * W * 4;
+                pairs[j] = f ? vi_add_pairs(pairs[j], x, y) : vi_pairs(x, vi_load(y));
             }
         }
         VO_UNROLL for (int j = 0; j < V; j++) sum[i][j] = vi_add_wide(sum[i][j], pairs[j]);

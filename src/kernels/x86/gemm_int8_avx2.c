@@ -3,8 +3,8 @@
  * GEMM in int8 for AVX2: products u8 x s8 are added in pairs of 16 bits (vpmaddubsw), which
  * saturate, so A has 7 bits: 127 * 127 * 2 fits. Weights are scaled so that the pairs of several
  * steps fit together (kernels.h): these are added before they are widened, 9 instructions for four
- * steps instead of 12. 10 sums, 2 of pairs, the ones, 1 of A and a product on its way; B is read
- * from memory, which the additions hide.
+ * steps instead of 12. 10 sums, 2 of pairs, 1 of A and products on their way; B and the ones are
+ * read from memory, which the additions hide.
  */
 #include <immintrin.h>
 
@@ -21,13 +21,19 @@ enum { MR = 5, NR = VO_AVX2_NR, W = 8, MAX = 63, ZERO = 64, SPLIT = 1 };
 static inline vi vi_pairs(vi a, vi b) {
     return _mm256_maddubs_epi16(a, b);
 }
-/* Additions are not the intrinsics: gcc would gather terms, and run out of registers. */
-static inline vi vi_add_pairs(vi p, vi q) {
-    __asm__("vpaddw %1, %0, %0" : "+x"(p) : "x"(q));
+/* Not the intrinsics: compilers would gather terms, and run out of registers. */
+static inline vi vi_add_pairs(vi p, vi a, const int8_t *b) {
+    vi product;
+    __asm__("vpmaddubsw %3, %2, %1\n\tvpaddw %1, %0, %0"
+            : "+x"(p), "=&x"(product)
+            : "x"(a), "m"(*(const vi *)b));
     return p;
 }
+/* The ones stay in memory, which leaves clang a register for its products on their way. */
 static inline vi vi_add_wide(vi sum, vi p) {
-    p = _mm256_madd_epi16(p, _mm256_set1_epi16(1));
+    static const int16_t ones[16]
+        __attribute__((aligned(32))) = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    __asm__("vpmaddwd %1, %0, %0" : "+x"(p) : "m"(*(const vi *)ones));
     __asm__("vpaddd %1, %0, %0" : "+x"(sum) : "x"(p));
     return sum;
 }

@@ -19,8 +19,9 @@ static inline vi vi_pairs(vi a, vi b) {
     return _mm512_maddubs_epi16(a, b);
 }
 /* Additions are not the intrinsics: gcc would gather terms, and run out of registers. */
-static inline vi vi_add_pairs(vi p, vi q) {
-    __asm__("vpaddw %1, %0, %0" : "+v"(p) : "v"(q));
+static inline vi vi_add_pairs(vi p, vi a, const int8_t *b) {
+    const vi product = vi_pairs(a, vi_load(b));
+    __asm__("vpaddw %1, %0, %0" : "+v"(p) : "v"(product));
     return p;
 }
 static inline vi vi_add_wide(vi sum, vi p) {
