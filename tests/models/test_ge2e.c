@@ -108,22 +108,19 @@ static void test_voices(void **state) {
     vo_free(voices);
 }
 
-/* The same bits alone, in a batch, on another number of threads and in plain C. */
+/* The same bits alone, in a batch and on another number of threads. */
 static void test_company(void **state) {
     enum { N = VO_GE2E_BATCH + 3 };
     float *mels = vo_alloc_array((size_t)N * WINDOW, sizeof *mels);
     float *voices = vo_alloc_array((size_t)N * DIM, sizeof *voices), alone[DIM];
     for (int i = 0; i < N - 1; i++) mel_of(50 * i, VO_GE2E_FRAMES, mels + (int64_t)i * WINDOW);
     run(engine, mels, N, voices);
-    vocis_engine *single = real_engine(1, NULL), *plain = real_engine(1, "c");
+    vocis_engine *single = real_engine(1, NULL);
     for (int i = 0; i < N; i += 6) {
         run(single, mels + (int64_t)i * WINDOW, 1, alone);
         assert_memory_equal(alone, voices + (int64_t)i * DIM, sizeof alone);
     }
-    run(plain, mels, 1, alone);
-    assert_true(1 - cosine(alone, voices) < 1e-6);
     real_engine_destroy(single);
-    real_engine_destroy(plain);
     vo_free(mels);
     vo_free(voices);
 }
@@ -239,7 +236,7 @@ static void test_no_memory(void **state) {
     const size_t before = vo_memory_get_stats().active_bytes;
     vocis_turn *turns;
     int n, failures = 0;
-    for (int after = 0;; after += 1 + after / 8) {
+    for (int after = 0;; after += 1 + after / 4) {
         vo_memory_fail_after(after, true);
         const vo_status status = diarize(clip.samples, 3 * SECOND, 0, 0, &turns, &n);
         const bool failed = vo_memory_fail_after(-1, false);
@@ -250,7 +247,7 @@ static void test_no_memory(void **state) {
         if (!failed) break;
         failures++;
     }
-    assert_true(failures > 20);
+    assert_true(failures > 12);
 }
 
 /* ---- a speaker in each channel, with a real model ------------------------------------------- */
