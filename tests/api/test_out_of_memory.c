@@ -231,19 +231,19 @@ static void try_both(const trial *t) {
 
 static void test_calls(void **state) {
     static const trial trials[] = {
-        {"engine", make_engine, destroy_engine, NOTHING},
-        {"model", make_model, destroy_model, NOTHING},
-        {"facts", make_facts, vocis_free, TEXT},
+        {"engine", make_engine, destroy_engine, NOTHING, false},
+        {"model", make_model, destroy_model, NOTHING, false},
+        {"facts", make_facts, vocis_free, TEXT, false},
         {"folder", make_folder, destroy_folder, NOTHING, true},
-        {"spans", make_spans, vocis_free, NOTHING},
-        {"audio", make_audio, vocis_free, NOTHING},
+        {"spans", make_spans, vocis_free, NOTHING, false},
+        {"audio", make_audio, vocis_free, NOTHING, false},
         {"result", make_result, destroy_result, PARTS, true},
         {"journal", make_journal, destroy_result, PARTS, true},
         {"resumed", make_resumed, destroy_result, PARTS, true},
-        {"words", make_words, vocis_free, TEXT},
-        {"rate", make_rate, vocis_free, NOTHING},
-        {"json", make_json, vocis_free, TEXT},
-        {"vtt", make_vtt, vocis_free, TEXT},
+        {"words", make_words, vocis_free, TEXT, false},
+        {"rate", make_rate, vocis_free, NOTHING, false},
+        {"json", make_json, vocis_free, TEXT, false},
+        {"vtt", make_vtt, vocis_free, TEXT, false},
     };
     engine = inside_engine(1);
     model = inside_model(engine);
