@@ -184,6 +184,15 @@ void vo_result_swap(vocis_result *a, vocis_result *b) {
     b->text = text;
 }
 
+void vo_counts_add(vocis_timings *to, const vocis_timings *from) {
+    to->windows += from->windows;
+    to->fallbacks += from->fallbacks;
+    to->steps += from->steps;
+    to->tokens += from->tokens;
+    to->proposed += from->proposed;
+    to->accepted += from->accepted;
+}
+
 vo_status vo_result_finish(vocis_result *r, vo_error *err) {
     vo_buf joined = {0};
     vo_buf_puts(&joined, "");

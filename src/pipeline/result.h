@@ -52,6 +52,8 @@ vo_status vo_result_remove(vocis_result *result, int index, vo_removal why, vo_e
  */
 vo_status vo_result_shorten(vocis_result *result, int index, int n_tokens, const char *text,
                             double end, vo_removal why, vo_error *err);
+/* What is counted, not what is timed. */
+void vo_counts_add(vocis_timings *to, const vocis_timings *from);
 /* Segments and text. */
 void vo_result_swap(vocis_result *a, vocis_result *b);
 vo_status vo_result_finish(vocis_result *result, vo_error *err);

@@ -251,15 +251,7 @@ static void end(crew *c) {
         report(c);
     }
     for (int i = 0; i < c->run->n_tracks; i++) {
-        if (c->places[i].track) {
-            const vocis_timings *t = &c->places[i].track->counts;
-            sum->windows += t->windows;
-            sum->fallbacks += t->fallbacks;
-            sum->steps += t->steps;
-            sum->tokens += t->tokens;
-            sum->proposed += t->proposed;
-            sum->accepted += t->accepted;
-        }
+        if (c->places[i].track) vo_counts_add(sum, &c->places[i].track->counts);
         vo_track_destroy(c->places[i].track);
         vo_result_destroy(c->places[i].found);
     }

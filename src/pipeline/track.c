@@ -437,12 +437,7 @@ static vo_status cover_window(vo_track *t, vo_error *err) {
 static vo_status next_in_hole(vo_track *t, const vo_lm_input **inputs, int *n, vo_error *err) {
     const vo_status status = vo_track_next(t->sub, inputs, n, err);
     if (status == VO_OK && *n == 0) {
-        t->counts.windows += t->sub->counts.windows;
-        t->counts.fallbacks += t->sub->counts.fallbacks;
-        t->counts.steps += t->sub->counts.steps;
-        t->counts.tokens += t->sub->counts.tokens;
-        t->counts.proposed += t->sub->counts.proposed;
-        t->counts.accepted += t->sub->counts.accepted;
+        vo_counts_add(&t->counts, &t->sub->counts);
         vo_track_destroy(t->sub);
         t->sub = NULL;
     }

@@ -102,15 +102,24 @@ static json_t *json_settings(const vocis_transcribe_params *p, bool *failed) {
     return o;
 }
 
+/* An object for a stretch of time at the end of a list, which owns it; NULL when that failed. */
+static json_t *add_timed(json_t *list, double start, double end, bool *failed) {
+    json_t *o = json_object();
+    if (json_array_append_new(list, o) != 0) {
+        *failed = true;
+        return NULL;
+    }
+    vo_json_put(o, "start", json_double(start), failed);
+    vo_json_put(o, "end", json_double(end), failed);
+    return o;
+}
+
 static json_t *json_account(const vocis_result *r, bool *failed) {
     json_t *list = json_array();
     for (int i = 0; i < r->n_account; i++) {
         const vocis_account *a = &r->account[i];
-        json_t *o = json_object();
-        vo_json_put(o, "start", json_double(a->start), failed);
-        vo_json_put(o, "end", json_double(a->end), failed);
+        json_t *o = add_timed(list, a->start, a->end, failed);
         vo_json_put(o, "cover", json_string(vo_cover_name(a->cover)), failed);
-        if (json_array_append_new(list, o) != 0) *failed = true;
     }
     return list;
 }
@@ -119,12 +128,9 @@ static json_t *json_removed(const vocis_result *r, bool *failed) {
     json_t *list = json_array();
     for (int i = 0; i < r->n_removed; i++) {
         const vocis_removed *m = &r->removed[i];
-        json_t *o = json_object();
-        vo_json_put(o, "start", json_double(m->start), failed);
-        vo_json_put(o, "end", json_double(m->end), failed);
+        json_t *o = add_timed(list, m->start, m->end, failed);
         vo_json_put(o, "text", vo_json_text(m->text), failed);
         vo_json_put(o, "reason", json_string(m->reason), failed);
-        if (json_array_append_new(list, o) != 0) *failed = true;
     }
     return list;
 }
