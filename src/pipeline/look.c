@@ -80,6 +80,27 @@ vo_status vo_look_drop_misplaced(vo_track *t, vo_error *err) {
     return status;
 }
 
+/* Where text stands in the middle of a word, that was stretched over it: it ends there, and so do
+ * words that had no room behind it. */
+static void unstretch(vocis_segment *s, double found) {
+    vocis_word *w = (vocis_word *)s->words;
+    for (int i = 0; i < s->n_words; i++) {
+        const double end = w[i].end;
+        if (end - w[i].start <= VO_LONGEST_WORD || w[i].start >= found || end <= found) continue;
+        w[i].end = found;
+        for (int k = i + 1; k < s->n_words && w[k].end <= end; k++) w[k].start = w[k].end = found;
+        s->end = w[s->n_words - 1].end;
+        return;
+    }
+}
+
+void vo_look_unstretch(vo_track *t) {
+    const vocis_result *r = t->pending;
+    for (int i = 0; i < r->n_segments; i++)
+        for (int k = 0; k < r->n_segments && r->segments[i].recovered; k++)
+            if (!r->segments[k].recovered) unstretch(&r->segments[k], r->segments[i].start);
+}
+
 vo_status vo_look_find_holes(vo_track *t, vo_error *err) {
     const double begin = (double)t->begin * VO_SECONDS_PER_FRAME,
                  end = (double)(t->seek < t->last ? t->seek : t->last) * VO_SECONDS_PER_FRAME;

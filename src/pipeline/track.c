@@ -426,7 +426,10 @@ static vo_status cover_window(vo_track *t, vo_error *err) {
         t->judged = true;
     }
     if (status == VO_OK && t->hole < t->n_holes) return start_hole(t, err);
-    if (status == VO_OK && t->n_holes > 0) status = vo_look_drop_misplaced(t, err);
+    if (status == VO_OK && t->n_holes > 0) {
+        status = vo_look_drop_misplaced(t, err);
+        vo_look_unstretch(t);
+    }
     vo_free(t->holes);
     t->holes = NULL;
     t->n_holes = t->hole = 0;
