@@ -33,10 +33,22 @@ static vo_status is_likely(const vo_track *t, const vocis_segment *s, bool *like
         const vocis_result *r = p->pending;
         double covered = 0;
         status = vo_text_seconds(r->segments, r->n_segments, s->start, s->end, &covered, err);
+        covered += fmax(fmin(s->end, p->covered) - s->start, 0); /* text of earlier windows */
         *likely = covered <= 0.5 * (s->end - s->start) &&
                   !vo_guard_is_said(s, r->segments, r->n_segments);
     }
     return status;
+}
+
+/* Earlier windows are done: nothing begins before their text ends. */
+static void begin_at(vocis_segment *s, double time) {
+    vocis_word *w = (vocis_word *)s->words;
+    s->start = fmax(s->start, time);
+    s->end = fmax(s->end, time);
+    for (int i = 0; i < s->n_words; i++) {
+        w[i].start = fmax(w[i].start, time);
+        w[i].end = fmax(w[i].end, time);
+    }
 }
 
 vo_status vo_look_judge(vo_track *t, vo_error *err) {
@@ -53,6 +65,8 @@ vo_status vo_look_judge(vo_track *t, vo_error *err) {
         bool likely = false;
         if (!invents) status = is_likely(t, &r->segments[i], &likely, err);
         if (status == VO_OK && !likely) vo_result_drop(r, i);
+        for (const vo_track *p = t->parent; p && likely; p = p->parent)
+            begin_at(&r->segments[i], p->covered);
     }
     vo_result_forget_removed(r, n_removed); /* it never was text of the first look */
     return status;
