@@ -377,8 +377,8 @@ static void a_sentence_that_is_said_again_and_again(void **state) {
 
 /* Names in the prompt cost no words, whatever they have to do with the speech. */
 static void a_prompt_that_does_not_belong(void **state) {
-    static const char *const prompts[] = {"Claude",
-                                          "Glossary: Claude, Kubernetes, ComfyUI, PostgreSQL."};
+    static const char *const prompts[] = {"Vocis",
+                                          "Glossary: Vocis, Kubernetes, ComfyUI, PostgreSQL."};
     static const struct {
         const char *clip, *text;
     } clips[] = {{"nada_lily_02_haggard_0216",
