@@ -14,7 +14,6 @@
 
 #define SLACK         0.3  /* seconds that text reaches beyond its times */
 #define WORD_PAUSE    1.0  /* words further apart leave a gap */
-#define LONGEST_WORD  2.0  /* a longer one was stretched over what lies before or behind it */
 #define SHORTEST      0.35 /* of speech that may hold a word */
 #define SHORTEST_PART 0.8  /* beside text */
 #define NEAR          1.5  /* holes that are closer are decoded together */
@@ -51,7 +50,7 @@ static vo_status push_words(spans *list, const vocis_segment *s, vo_error *err) 
     bool open = false; /* the last span goes on */
     for (int i = 0; status == VO_OK && i < s->n_words; i++) {
         const vocis_word *w = &s->words[i];
-        if (w->end - w->start > LONGEST_WORD) {
+        if (w->end - w->start > VO_LONGEST_WORD) {
             open = false;
         } else if (open && w->start - list->items[list->n - 1].end <= WORD_PAUSE) {
             list->items[list->n - 1].end = fmax(list->items[list->n - 1].end, w->end);

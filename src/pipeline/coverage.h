@@ -8,6 +8,9 @@
 #include "pipeline/result.h"
 #include "pipeline/speech.h"
 
+/* Seconds; a longer word was stretched over what lies before or behind it. */
+#define VO_LONGEST_WORD 2.0
+
 /* Where text stands: the segments' times, or those of their words joined over short pauses, where
  * they have any. Merged and ascending. *spans: vo_free. */
 vo_status vo_text_spans(const vocis_segment *segments, int n, vocis_span **spans, int *n_spans,

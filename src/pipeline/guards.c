@@ -16,6 +16,11 @@
 #define NO_VOICE 0.3f    /* the voice detector's probabilities stay below it: nobody speaks */
 #define UNSURE   (-0.5f) /* average log-probability of text that the model doubts */
 #define SILENT   0.3f    /* probability of no speech that counts */
+#define HOPELESS (-1.0f) /* text that the model doubts even after the last temperature, */
+#define MUTE     0.6f    /* and a window that it would call silent were the text less likely */
+#define FASTEST  60.0    /* characters in a second of speech; clips in music reach 47 */
+#define FREE     30.0    /* characters that need none: short speech is heard late or not at all */
+#define PAUSE    0.3     /* seconds between two utterances */
 
 /* ---- loops ---------------------------------------------------------------------------------- */
 
@@ -44,13 +49,47 @@ bool vo_loop_find(const int32_t *tokens, int n, vo_loop *loop) {
     return most > 0;
 }
 
+static bool is_alike(double a, double b) {
+    return fabs(a - b) <= 0.1 + 0.25 * fmax(a, b);
+}
+
+bool vo_loop_is_spoken(const vo_voice *voice, double start, double end, int times) {
+    vocis_span *said = vo_alloc_array((size_t)voice->n_spans + 1, sizeof *said);
+    int n = 0;
+    for (int i = vo_voice_first(voice, start); said && i < voice->n_spans; i++) {
+        const vocis_span *s = &voice->spans[i];
+        if (s->start >= end) break;
+        if ((s->start + s->end) / 2 < start || (s->start + s->end) / 2 > end) continue;
+        if (n > 0 && s->start - said[n - 1].end < PAUSE)
+            said[n - 1].end = s->end;
+        else
+            said[n++] = *s;
+    }
+    bool spoken = times > 0 && n > 0 && n % times == 0;
+    for (int i = spoken ? n / times : n; i < n; i++) {
+        const vocis_span *before = &said[i - n / times];
+        spoken = spoken && is_alike(said[i].end - said[i].start, before->end - before->start);
+    }
+    vo_free(said);
+    return spoken;
+}
+
 /* ---- silence -------------------------------------------------------------------------------- */
 
 bool vo_guard_is_unspoken(const vocis_segment *s, const vo_voice *voice) {
     const double start = s->start - NEAR, end = s->end + NEAR;
-    if (vo_voice_seconds(voice, start, end) > 0 || vo_voice_peak(voice, start, end) >= NO_VOICE)
-        return false;
-    return s->avg_logprob < UNSURE || s->no_speech_prob > SILENT;
+    const bool unsure = s->avg_logprob < UNSURE;
+    if (vo_voice_seconds(voice, start, end) > 0) return false;
+    if (vo_voice_peak(voice, start, end) < NO_VOICE) return unsure || s->no_speech_prob > SILENT;
+    return s->avg_logprob < HOPELESS || (unsure && s->no_speech_prob > MUTE);
+}
+
+/* Counted in characters, since tokens hold more of one language than of another. */
+bool vo_guard_is_too_fast(const vocis_segment *s, const vo_voice *voice) {
+    int n = 0;
+    for (const char *c = s->text; *c; c++) n += ((unsigned char)*c & 0xC0) != 0x80;
+    return s->avg_logprob < UNSURE &&
+           n > FREE + FASTEST * vo_voice_seconds(voice, s->start - NEAR, s->end + NEAR);
 }
 
 /* ---- segments ------------------------------------------------------------------------------- */
@@ -67,8 +106,8 @@ static int text_tokens(const vocis_segment *s, int32_t first_special, int32_t *o
 }
 
 /* Keeps a loop's first round. */
-static vo_status shorten_loop(vocis_result *r, int at, const vo_tokenizer *tokenizer,
-                              vo_error *err) {
+static vo_status shorten_loop(vocis_result *r, int at, const vo_voice *voice,
+                              const vo_tokenizer *tokenizer, vo_error *err) {
     const vocis_segment *s = &r->segments[at];
     const int32_t eot = vo_tokenizer_ids(tokenizer)->eot;
     const size_t room = (size_t)s->n_tokens + 1;
@@ -80,9 +119,13 @@ static vo_status shorten_loop(vocis_result *r, int at, const vo_tokenizer *token
         status = vo_fail(err, VO_ERR_MEMORY, "no memory for a segment");
     } else {
         const int n = text_tokens(s, eot, text, index);
-        if (vo_loop_find(text, n, &loop)) {
+        const double pace = (s->end - s->start) / (n > 0 ? n : 1);
+        if (vo_loop_find(text, n, &loop) &&
+            !vo_loop_is_spoken(voice, s->start + pace * loop.from,
+                               s->start + pace * (loop.from + loop.period * loop.times),
+                               loop.times)) {
             const int last = loop.from + loop.period, keep = index[last - 1] + 1;
-            const double end = s->start + (s->end - s->start) * last / n;
+            const double end = s->start + pace * last;
             char *kept = vo_tokenizer_decode(tokenizer, s->tokens, keep);
             status = kept ? vo_result_shorten(r, at, keep, kept, end, VO_REMOVED_LOOP, err)
                           : vo_fail(err, VO_ERR_MEMORY, "no memory for text");
@@ -111,14 +154,18 @@ vo_status vo_guard_segments(vocis_result *r, const vo_voice *voice, const vo_tok
     vo_status status = VO_OK;
     for (int i = 0; status == VO_OK && i < r->n_segments; i++) {
         const int same = count_same(r, i);
-        if (same >= too_often(r->segments[i].n_tokens))
-            for (int k = 1; status == VO_OK && k < same; k++)
-                status = vo_result_remove(r, i + 1, VO_REMOVED_LOOP, err);
-        if (status == VO_OK) status = shorten_loop(r, i, tokenizer, err);
+        const bool loops =
+            same >= too_often(r->segments[i].n_tokens) &&
+            !vo_loop_is_spoken(voice, r->segments[i].start, r->segments[i + same - 1].end, same);
+        for (int k = 1; status == VO_OK && loops && k < same; k++)
+            status = vo_result_remove(r, i + 1, VO_REMOVED_LOOP, err);
+        if (status == VO_OK) status = shorten_loop(r, i, voice, tokenizer, err);
     }
     for (int i = r->n_segments - 1; status == VO_OK && i >= 0; i--)
         if (vo_guard_is_unspoken(&r->segments[i], voice))
             status = vo_result_remove(r, i, VO_REMOVED_UNSPOKEN, err);
+        else if (vo_guard_is_too_fast(&r->segments[i], voice))
+            status = vo_result_remove(r, i, VO_REMOVED_TOO_FAST, err);
     return status;
 }
 

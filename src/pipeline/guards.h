@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Signs that text was invented: it goes round in a loop, or stands where nobody speaks.
+ * Signs that text was invented: it goes round in a loop, stands where nobody speaks, or is more
+ * than anybody could have said.
  */
 #ifndef VO_PIPELINE_GUARDS_H
 #define VO_PIPELINE_GUARDS_H
@@ -18,9 +19,17 @@ typedef struct vo_loop {
  * phrase, more often a short one. */
 bool vo_loop_find(const int32_t *tokens, int n, vo_loop *loop);
 
+/* Whether the voice says something so many times between two times: stretches of speech between
+ * pauses, whose lengths come again as often. */
+bool vo_loop_is_spoken(const vo_voice *voice, double start, double end, int times);
+
 /* Whether a segment stands where nobody speaks and is not supported by what the model says of it
  * either. */
 bool vo_guard_is_unspoken(const vocis_segment *segment, const vo_voice *voice);
+
+/* Whether it holds more text than can be said while a voice is heard there, and the model doubts
+ * it. */
+bool vo_guard_is_too_fast(const vocis_segment *segment, const vo_voice *voice);
 
 /* Removes such segments, and what repeats itself within one or from one to the next. Notes what
  * went. */

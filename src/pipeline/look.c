@@ -33,10 +33,22 @@ static vo_status is_likely(const vo_track *t, const vocis_segment *s, bool *like
         const vocis_result *r = p->pending;
         double covered = 0;
         status = vo_text_seconds(r->segments, r->n_segments, s->start, s->end, &covered, err);
+        covered += fmax(fmin(s->end, p->covered) - s->start, 0); /* text of earlier windows */
         *likely = covered <= 0.5 * (s->end - s->start) &&
                   !vo_guard_is_said(s, r->segments, r->n_segments);
     }
     return status;
+}
+
+/* Earlier windows are done: nothing begins before their text ends. */
+static void begin_at(vocis_segment *s, double time) {
+    vocis_word *w = (vocis_word *)s->words;
+    s->start = fmax(s->start, time);
+    s->end = fmax(s->end, time);
+    for (int i = 0; i < s->n_words; i++) {
+        w[i].start = fmax(w[i].start, time);
+        w[i].end = fmax(w[i].end, time);
+    }
 }
 
 vo_status vo_look_judge(vo_track *t, vo_error *err) {
@@ -53,6 +65,8 @@ vo_status vo_look_judge(vo_track *t, vo_error *err) {
         bool likely = false;
         if (!invents) status = is_likely(t, &r->segments[i], &likely, err);
         if (status == VO_OK && !likely) vo_result_drop(r, i);
+        for (const vo_track *p = t->parent; p && likely; p = p->parent)
+            begin_at(&r->segments[i], p->covered);
     }
     vo_result_forget_removed(r, n_removed); /* it never was text of the first look */
     return status;
@@ -78,6 +92,27 @@ vo_status vo_look_drop_misplaced(vo_track *t, vo_error *err) {
             status = vo_result_remove(r, i, VO_REMOVED_MISPLACED, err);
     }
     return status;
+}
+
+/* Where text stands in the middle of a word, that was stretched over it: it ends there, and so do
+ * words that had no room behind it. */
+static void unstretch(vocis_segment *s, double found) {
+    vocis_word *w = (vocis_word *)s->words;
+    for (int i = 0; i < s->n_words; i++) {
+        const double end = w[i].end;
+        if (end - w[i].start <= VO_LONGEST_WORD || w[i].start >= found || end <= found) continue;
+        w[i].end = found;
+        for (int k = i + 1; k < s->n_words && w[k].end <= end; k++) w[k].start = w[k].end = found;
+        s->end = w[s->n_words - 1].end;
+        return;
+    }
+}
+
+void vo_look_unstretch(vo_track *t) {
+    const vocis_result *r = t->pending;
+    for (int i = 0; i < r->n_segments; i++)
+        for (int k = 0; k < r->n_segments && r->segments[i].recovered; k++)
+            if (!r->segments[k].recovered) unstretch(&r->segments[k], r->segments[i].start);
 }
 
 vo_status vo_look_find_holes(vo_track *t, vo_error *err) {

@@ -17,5 +17,7 @@ vo_status vo_look_find_holes(vo_track *track, vo_error *err);
 double vo_look_onset(const vo_track *track, double start);
 /* Removes sentences that a second look has found where they belong. */
 vo_status vo_look_drop_misplaced(vo_track *track, vo_error *err);
+/* Ends words where a second look has found text that they were stretched over. */
+void vo_look_unstretch(vo_track *track);
 
 #endif

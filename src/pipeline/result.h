@@ -38,7 +38,12 @@ vo_status vo_result_move(vocis_result *result, vocis_result *from, vo_error *err
 /* Segments from index `from` on in the order of their times. */
 void vo_result_sort(vocis_result *result, int from);
 /* Why text is taken back: static names, and their index. Those out of range count as the first. */
-typedef enum vo_removal { VO_REMOVED_LOOP, VO_REMOVED_UNSPOKEN, VO_REMOVED_MISPLACED } vo_removal;
+typedef enum vo_removal {
+    VO_REMOVED_LOOP,
+    VO_REMOVED_UNSPOKEN,
+    VO_REMOVED_MISPLACED,
+    VO_REMOVED_TOO_FAST
+} vo_removal;
 const char *vo_removal_reason(int index);
 int vo_removal_find(const char *reason);
 vo_status vo_result_note_removed(vocis_result *result, double start, double end, const char *text,

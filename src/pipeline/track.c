@@ -68,12 +68,17 @@ void vo_track_destroy(vo_track *t) {
     vo_free(t);
 }
 
+static bool is_voiceless_window(const vo_track *t) {
+    const vo_voice *voice = t->plan->guard ? t->plan->voice : NULL;
+    return voice && vo_voice_peak(voice, (double)t->seek * VO_SECONDS_PER_FRAME,
+                                  (double)(t->seek + t->size) * VO_SECONDS_PER_FRAME) < NO_VOICE;
+}
+
 /* A window in which nothing can be heard needs no model. */
 static bool is_silent_window(const vo_track *t) {
-    const double from = (double)t->seek * VO_SECONDS_PER_FRAME,
-                 to = (double)(t->seek + t->size) * VO_SECONDS_PER_FRAME;
-    const vo_voice *voice = t->plan->guard ? t->plan->voice : NULL;
-    return voice && vo_voice_peak(voice, from, to) < NO_VOICE && !vo_voice_audible(voice, from, to);
+    return is_voiceless_window(t) &&
+           !vo_voice_audible(t->plan->voice, (double)t->seek * VO_SECONDS_PER_FRAME,
+                             (double)(t->seek + t->size) * VO_SECONDS_PER_FRAME);
 }
 
 static vo_status seek_window(vo_track *t) {
@@ -204,6 +209,7 @@ static double judged_logprob(const vo_track *t) {
 
 static bool needs_fallback(const vo_track *t) {
     const vocis_transcribe_params *p = t->plan->params;
+    if (is_voiceless_window(t)) return false; /* no temperature finds words in noise or music */
     /* Comparisons with a NaN threshold are false: switched off. */
     bool unlikely = judged_logprob(t) < p->logprob_threshold;
     if (t->no_speech > p->no_speech_threshold && unlikely) return false; /* silence */
@@ -420,7 +426,10 @@ static vo_status cover_window(vo_track *t, vo_error *err) {
         t->judged = true;
     }
     if (status == VO_OK && t->hole < t->n_holes) return start_hole(t, err);
-    if (status == VO_OK && t->n_holes > 0) status = vo_look_drop_misplaced(t, err);
+    if (status == VO_OK && t->n_holes > 0) {
+        status = vo_look_drop_misplaced(t, err);
+        vo_look_unstretch(t);
+    }
     vo_free(t->holes);
     t->holes = NULL;
     t->n_holes = t->hole = 0;

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include "base/clock.h"
+
 enum { N = 3 * 16000 };
 
 static void must_load_file(const char *path, vo_audio *audio) {
@@ -216,6 +218,28 @@ static void test_joined_mp3(void **state) {
     vo_buf_free(&buf);
 }
 
+/* Ten times the frames take ten times the time, not a hundred times. */
+static void test_long_mp3(void **state) {
+    enum { PARTS = 400 };
+    vo_buf mp3 = {0}, buf = {0};
+    double seconds[2];
+    encode_mp3(&mp3, N);
+    for (int round = 0; round < 2; round++) {
+        const int parts = round ? PARTS : PARTS / 10;
+        buf.size = 0;
+        for (int i = 0; i < parts; i++) vo_buf_append(&buf, mp3.data, mp3.size);
+        const double begin = vo_clock_seconds();
+        vo_audio audio = must_load(&buf);
+        seconds[round] = vo_clock_seconds() - begin;
+        assert_true(audio.n_samples >= (int64_t)parts * N);
+        assert_true(audio.n_samples < (int64_t)parts * (N + 4000));
+        vo_audio_free(&audio);
+    }
+    if (seconds[1] > 40 * seconds[0] + 1) fail_msg("%g s, then %g s", seconds[0], seconds[1]);
+    vo_buf_free(&buf);
+    vo_buf_free(&mp3);
+}
+
 static void test_very_short_mp3(void **state) {
     vo_buf buf = {0};
     encode_mp3(&buf, 400);
@@ -408,6 +432,7 @@ int main(void) {
         cmocka_unit_test(test_mp3_with_tags),
         cmocka_unit_test(test_mp3_without_its_beginning),
         cmocka_unit_test(test_joined_mp3),
+        cmocka_unit_test(test_long_mp3),
         cmocka_unit_test(test_very_short_mp3),
         cmocka_unit_test(test_mp3_in_wav),
         cmocka_unit_test(test_damaged_tails),

@@ -6,6 +6,7 @@
 #include "support_audio.h"
 
 #include <math.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 
@@ -190,6 +191,39 @@ static void test_sizes_that_lie(void **state) {
         vo_audio_free(&audio);
         vo_buf_free(&buf);
     }
+}
+
+/* A size of 64 bits is read whole; one of 32 bits that has wrapped ends nothing. */
+static void test_more_than_4_gib(void **state) {
+    vo_buf buf = {0};
+    vo_audio audio;
+    vo_error err = {0};
+    vo_buf_append(&buf, "RF64\xff\xff\xff\xffWAVEds64\x1c\0\0\0", 20);
+    for (int i = 0; i < 3; i++) { /* sizes of file, data and samples */
+        put32(&buf, i < 2 ? 0x40000000 : 0xA0000000);
+        put32(&buf, i < 2);
+    }
+    put32(&buf, 0); /* no table */
+    put_fmt(&buf, 1, 1, 16000, 16);
+    vo_buf_append(&buf, "data\xff\xff\xff\xff", 8);
+    vo_buf_append(&buf, jfk_pcm(), N * 2);
+    audio = must_load(&buf);
+    assert_jfk(&audio, N);
+    assert_string_equal(audio.warning,
+                        "the header promises 5368709120 bytes of sound and the file has 32000");
+    vo_audio_free(&audio);
+    vo_buf_free(&buf);
+
+    vo_audio_params params = vo_audio_default_params();
+    params.max_seconds = 2;
+    put_jfk_wav(&buf, N);
+    const char *path = temp_file("wrapped.wav", &buf);
+    assert_int_equal(vo_audio_load(path, &params, &audio, &err), VO_OK);
+    vo_audio_free(&audio);
+    if (truncate(path, (off_t)buf.size + ((off_t)1 << 32)) != 0) skip(); /* a small disk */
+    assert_int_equal(vo_audio_load(path, &params, &audio, &err), VO_ERR_LIMIT);
+    vo_buf_free(&buf);
+    assert_int_equal(remove(path), 0);
 }
 
 static void test_odd_data(void **state) {
@@ -460,6 +494,7 @@ int main(void) {
         cmocka_unit_test(test_adpcm_and_gsm),
         cmocka_unit_test(test_wide_containers),
         cmocka_unit_test(test_sizes_that_lie),
+        cmocka_unit_test(test_more_than_4_gib),
         cmocka_unit_test(test_odd_data),
         cmocka_unit_test(test_no_samples),
         cmocka_unit_test(test_headers_to_refuse),

@@ -662,6 +662,11 @@ class Inputs(WithModel):
             status, _, err = self.transcribe("-o", self.path("out"), "--", name, cwd=self.folder)
             self.assertEqual((status, err), (0, ""))
             self.assertIn(SPEECH, without_marks(open(self.path("out", name[:-4] + ".txt")).read()))
+        model = self.path("\u3042 \u0444")  # a model's too
+        os.symlink(os.path.join(MODELS, "tiny.en"), model)
+        status, out, err = run("transcribe", CLIP, "--model", model, "--beam-size", "1", "-q")
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn(SPEECH, without_marks(out))
         broken = os.fsencode(self.folder) + b"/\xff\n\x1b[31m.wav"
         status, _, err = self.transcribe(broken, "--json-errors")
         self.assertEqual(status, 1)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Loops are found, and only loops; text where nobody speaks goes unless the model is sure of it.
+ * Loops are found, and only loops, but for what somebody does say again and again; text where
+ * nobody speaks, or more than can be said, goes unless the model is sure of it.
  */
 #include "pipeline/guards.h"
 
@@ -89,6 +90,8 @@ static void test_unspoken(void **state) {
                         spoken = segment(10.5, 11, " Yes.", -0.9f, 0.5f),
                         beside = segment(12.5, 13, " Yes.", -0.9f, 0.5f),
                         murmured = segment(15.5, 16.5, " Hm.", -0.9f, 0.5f),
+                        hopeless = segment(15.5, 16.5, " Hm.", -1.1f, 0.1f),
+                        mute = segment(15.5, 16.5, " Hm.", -0.9f, 0.7f),
                         behind = segment(25, 26, " Bye.", -0.9f, 0.5f);
     assert_true(vo_guard_is_unspoken(&unsure, &voice));
     assert_true(vo_guard_is_unspoken(&silent, &voice));
@@ -96,7 +99,58 @@ static void test_unspoken(void **state) {
     assert_false(vo_guard_is_unspoken(&spoken, &voice));
     assert_false(vo_guard_is_unspoken(&beside, &voice));
     assert_false(vo_guard_is_unspoken(&murmured, &voice));
+    assert_true(vo_guard_is_unspoken(&hopeless, &voice));
+    assert_true(vo_guard_is_unspoken(&mute, &voice));
     assert_true(vo_guard_is_unspoken(&behind, &voice));
+}
+
+/* As many utterances as rounds, alike in length: somebody says it again and again. */
+static void test_spoken_loops(void **state) {
+    float p[1], levels[1];
+    vocis_span even[] = {{0, 1.7}, {2.4, 4.0}, {4.7, 6.3}, {7.0, 8.9}},
+               uneven[] = {{0, 1.7}, {2.4, 3.0}, {4.7, 6.3}, {7.0, 8.9}},
+               pairs[] = {{0, 0.5}, {1, 2}, {3, 3.5}, {4, 5}, {6, 6.5}, {7, 8}}, on[] = {{0, 8.9}},
+               breath[] = {{0, 4}, {4.2, 8.9}};
+    vo_voice voice = {p, levels, 0, 10 * 16000, even, 4};
+    assert_true(vo_loop_is_spoken(&voice, 0, 9, 4));
+    assert_false(vo_loop_is_spoken(&voice, 0, 9, 3));
+    assert_false(vo_loop_is_spoken(&voice, 0, 9, 5));
+    assert_true(vo_loop_is_spoken(&voice, 2, 9, 3)); /* part of them */
+    assert_false(vo_loop_is_spoken(&voice, 20, 30, 3));
+    assert_false(vo_loop_is_spoken(&voice, 0, 9, 0));
+    voice.spans = uneven;
+    assert_false(vo_loop_is_spoken(&voice, 0, 9, 4));
+    voice.spans = pairs; /* a sentence with a pause in it */
+    voice.n_spans = 6;
+    assert_true(vo_loop_is_spoken(&voice, 0, 9, 3));
+    assert_false(vo_loop_is_spoken(&voice, 0, 9, 6));
+    voice.spans = on; /* one long speech, of something else */
+    voice.n_spans = 1;
+    assert_false(vo_loop_is_spoken(&voice, 0, 9, 3));
+    voice.spans = breath;
+    voice.n_spans = 2;
+    assert_false(vo_loop_is_spoken(&voice, 0, 9, 2));
+    voice.n_spans = 0;
+    assert_false(vo_loop_is_spoken(&voice, 0, 9, 3));
+}
+
+/* More characters than the speech has room for; a letter of any script counts once. */
+static void test_too_fast(void **state) {
+    float p[1], levels[1];
+    vocis_span speech[] = {{10, 10.5}};
+    const vo_voice voice = {p, levels, 0, 20 * 16000, speech, 1};
+    char text[400] = "", wide[400] = "";
+    for (int i = 0; i < 61; i++) strcat(text, "x");
+    for (int i = 0; i < 60; i++) strcat(wide, "\u5e02");
+    vocis_segment s = segment(9.5, 11, text, -0.6f, 0);
+    assert_true(vo_guard_is_too_fast(&s, &voice));
+    s.text = wide;
+    assert_false(vo_guard_is_too_fast(&s, &voice));
+    s.text = text + 1;
+    assert_false(vo_guard_is_too_fast(&s, &voice));
+    s.text = text;
+    s.avg_logprob = -0.4f; /* the model is sure */
+    assert_false(vo_guard_is_too_fast(&s, &voice));
 }
 
 static void test_said(void **state) {
@@ -173,6 +227,7 @@ static void test_segments(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loops),    cmocka_unit_test(test_random_loops),
+        cmocka_unit_test(test_too_fast), cmocka_unit_test(test_spoken_loops),
         cmocka_unit_test(test_unspoken), cmocka_unit_test(test_said),
         cmocka_unit_test(test_segments),
     };
