@@ -47,9 +47,8 @@ vo_graph *vo_whisper_text_graph(const vo_whisper_state *s, vo_error *err) {
     return g;
 }
 
-vo_whisper_text_inputs vo_whisper_make_inputs(const vo_whisper_state *s, vo_graph *g, int n,
-                                              int picked) {
-    const int64_t cells = (int64_t)vo_kv_table_entries(s->self);
+vo_whisper_text_inputs vo_whisper_make_inputs(const vo_kv *self, vo_graph *g, int n, int picked) {
+    const int64_t cells = (int64_t)vo_kv_table_entries(self);
     return (vo_whisper_text_inputs){.tokens = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
                                     .positions = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
                                     .slots = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
@@ -59,7 +58,7 @@ vo_whisper_text_inputs vo_whisper_make_inputs(const vo_whisper_state *s, vo_grap
                                     .audio_length = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
                                     .table = vo_input(g, VO_I32, cells, 0, VO_PARAM_NONE, 0),
                                     .picked = vo_input(g, VO_I32, picked, 0, VO_PARAM_OUT, 1),
-                                    .max_length = vo_kv_max_length(s->self)};
+                                    .max_length = vo_kv_max_length(self)};
 }
 
 void vo_whisper_find_inputs(vo_whisper_text_plan *p, const vo_whisper_text_inputs *in) {
@@ -77,7 +76,7 @@ void vo_whisper_find_inputs(vo_whisper_text_plan *p, const vo_whisper_text_input
 static vo_status create_text_plan(vo_whisper_state *s, vo_error *err) {
     vo_graph *g = vo_whisper_text_graph(s, err);
     if (!g) return VO_ERR_MEMORY;
-    const vo_whisper_text_inputs in = vo_whisper_make_inputs(s, g, s->capacity, s->n_logits);
+    const vo_whisper_text_inputs in = vo_whisper_make_inputs(s->self, g, s->capacity, s->n_logits);
     vo_array *logits = vo_whisper_decoder(g, s->model, s->self, s->cross, &in);
     vo_status status =
         vo_plan_create(&s->runtime, g, &logits, 1, (vo_plan_params){.observer = s->model->observer},
@@ -157,6 +156,7 @@ void vo_whisper_state_destroy(vo_whisper_state *s) {
     vo_plan_destroy(s->audio_plan);
     vo_plan_destroy(s->text.plan);
     vo_whisper_aligner_destroy(s->aligner);
+    vo_whisper_listener_destroy(s->listener);
     vo_kv_destroy(s->self);
     if (!s->p.heard) vo_kv_destroy(s->cross);
     vo_free(s->logits);
