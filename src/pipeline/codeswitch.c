@@ -21,20 +21,17 @@
 #define CHANGE           2.0    /* price of a change, in log-probability */
 #define SHORTEST_STRETCH 0.5    /* seconds of speech in one language */
 
-#define VOICE_STEP                                                                                 \
-    (512.0 / VOCIS_SAMPLE_RATE) /* seconds of a probability of the voice detector                  \
-                                 */
+static const double STEP = 512.0 / VOCIS_SAMPLE_RATE; /* seconds: the voice detector's */
 
 /* ---- parts ---------------------------------------------------------------------------------- */
 
 /* The quietest moment around a time: speech without a pause is cut there. */
 static double quietest(const vo_voice *voice, double time) {
-    const int64_t from = (int64_t)((time - SEARCH) / VOICE_STEP),
-                  to = (int64_t)((time + SEARCH) / VOICE_STEP);
+    const int64_t from = (int64_t)((time - SEARCH) / STEP), to = (int64_t)((time + SEARCH) / STEP);
     int64_t best = -1;
     for (int64_t i = from > 0 ? from : 0; i < to && i < voice->n; i++)
         if (best < 0 || voice->levels[i] < voice->levels[best]) best = i;
-    return best < 0 ? time : ((double)best + 0.5) * VOICE_STEP;
+    return best < 0 ? time : ((double)best + 0.5) * STEP;
 }
 
 static bool joins(const vocis_span *last, double start, double end) {
@@ -135,17 +132,16 @@ static vo_status listen(const vo_track *t, const vocis_span *parts, int n,
     return status;
 }
 
-/* How many parts from the first on have its language, and seconds of speech in them. What is too
- * short for a word, before or after a change, belongs to the other side. */
-static int first_stretch(const vocis_span *parts, int *path, int n, double *seconds) {
+/* How many parts from the first on have its language. What is too short for a word, before or after
+ * a change, belongs to the other side. */
+static int first_stretch(const vocis_span *parts, int *path, int n) {
     int many = 0;
-    double rest = 0;
-    *seconds = 0;
+    double seconds = 0, rest = 0;
     for (int i = 0; i < n; i++) {
-        if (path[i] != path[0] && *seconds < SHORTEST_STRETCH)
+        if (path[i] != path[0] && seconds < SHORTEST_STRETCH)
             for (int k = 0; k < i; k++) path[k] = path[i];
         if (path[i] != path[0]) break;
-        *seconds += parts[i].end - parts[i].start;
+        seconds += parts[i].end - parts[i].start;
         many++;
     }
     for (int i = many; i < n; i++) rest += parts[i].end - parts[i].start;
@@ -157,7 +153,7 @@ vo_status vo_codeswitch_window(vo_track *t, vo_error *err) {
     const int first = plan->ids->first_language;
     vocis_span parts[VO_CODESWITCH_PARTS];
     float logprobs[VO_CODESWITCH_PARTS][VO_MAX_LANGUAGES], whole[1][VO_MAX_LANGUAGES];
-    double weights[VO_CODESWITCH_PARTS] = {0}, seconds;
+    double weights[VO_CODESWITCH_PARTS] = {0};
     int path[VO_CODESWITCH_PARTS];
     const int n = vo_codeswitch_parts(plan->speech, (double)t->seek * VO_SECONDS_PER_FRAME,
                                       (double)(t->seek + t->size) * VO_SECONDS_PER_FRAME, parts);
@@ -168,7 +164,7 @@ vo_status vo_codeswitch_window(vo_track *t, vo_error *err) {
     for (int i = 0; i < n; i++) weights[i] = fmin(1, (parts[i].end - parts[i].start) / FULL_WEIGHT);
     vo_codeswitch_path((const float(*)[VO_MAX_LANGUAGES])logprobs, weights, n, &plan->allowed,
                        t->language - first, path);
-    const int many = first_stretch(parts, path, n, &seconds);
+    const int many = first_stretch(parts, path, n);
     const vocis_span all = {parts[0].start, parts[many - 1].end};
     status = listen(t, &all, 1, whole, err);
     t->language = first + path[0];

@@ -26,8 +26,10 @@
 #include <math.h>
 #include <string.h>
 
-#define NO_VOICE 0.1f /* the voice detector is sure that nobody speaks */
-#define NO_WORD  0.5  /* seconds of speech too short for one */
+#define NO_VOICE       0.1f /* the voice detector is sure that nobody speaks */
+#define FOREIGN        0.9f /* probability of another language that is surely spoken, */
+#define FOREIGN_SPEECH 2.0  /* with so many seconds of speech */
+#define NO_WORD        0.5  /* seconds of speech too short for one */
 
 static int64_t min64(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -144,7 +146,7 @@ static vo_status encode_window(vo_track *t, vo_error *err) {
     if (t->lane->window == 0) w->first_encoded = false;
     t->counts.windows++;
     vo_status status = ready ? VO_OK : vo_encode_frames(plan, t->lane, t->seek, t->size, err);
-    if (status == VO_OK && plan->speech) status = choose_language(t, err);
+    if (status == VO_OK && plan->each) status = choose_language(t, err);
     if (status == VO_OK)
         status = vo_build_prompt(plan->session, plan->params, &t->all, plan->initial.n,
                                  t->prompt_reset_since, t->language, &plan->prefix, &t->prompt,
@@ -159,10 +161,27 @@ static vo_status encode_window(vo_track *t, vo_error *err) {
 
 /* ---- START and DECODE --------------------------------------------------------------------- */
 
+/* The caller's language is obeyed, but whoever speaks another one is written in words that he has
+ * not said. */
+static void note_foreign(vo_track *t, const float *logits) {
+    const vo_track_plan *plan = t->plan;
+    const int n = plan->ids->n_languages, given = t->language - plan->ids->first_language;
+    const float *x = logits + plan->ids->first_language, norm = vo_logsumexp(x, n);
+    int best = 0;
+    for (int i = 1; i < n; i++)
+        if (x[i] > x[best]) best = i;
+    const double spoken = vo_voice_seconds(plan->speech, (double)t->seek * VO_SECONDS_PER_FRAME,
+                                           (double)(t->seek + t->size) * VO_SECONDS_PER_FRAME);
+    if (best != given && expf(x[best] - norm) >= FOREIGN && spoken >= FOREIGN_SPEECH)
+        t->pending->foreign[best] += spoken;
+}
+
 /* The probability that nobody speaks: raw, before any filter. */
 static void take_start(vo_track *t, const float *logits) {
     const vo_whisper_ids *ids = t->plan->ids;
     t->no_speech = expf(logits[ids->no_speech] - vo_logsumexp(logits, ids->n_vocab));
+    if (t->plan->params->language && ids->multilingual && t->plan->speech && !t->plan->strict)
+        note_foreign(t, logits);
 }
 
 static double temperature_of(const vo_track *t) {

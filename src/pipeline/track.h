@@ -16,7 +16,7 @@
 #define VO_SECONDS_PER_FRAME 0.01 /* mel frames */
 #define VO_SECONDS_PER_TOKEN 0.02 /* timestamp tokens: two frames */
 
-enum { VO_MAX_FILTERS = 3, VO_MAX_TEMPERATURES = 64, VO_MAX_LANGUAGES = 128 };
+enum { VO_MAX_FILTERS = 3, VO_MAX_TEMPERATURES = 64 };
 
 typedef struct vo_language_set {
     bool has[VO_MAX_LANGUAGES]; /* by index */
@@ -35,7 +35,8 @@ typedef struct vo_track_plan {
     int32_t language;       /* token id, multilingual models only */
     float language_probability;
     vo_language_set allowed;
-    const vo_voice *speech; /* windows have languages of their own, told by it; NULL: they do not */
+    bool each;              /* windows have languages of their own; then there is a voice: */
+    const vo_voice *speech; /* NULL: the voice detector was not asked */
     vo_token_list initial;  /* the initial prompt */
     vo_token_list prefix, suppress;
     vo_boost *boost; /* NULL: nothing is boosted */

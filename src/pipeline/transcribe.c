@@ -18,6 +18,7 @@
 #include "text/text.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 typedef enum state { COLLECT, LISTEN, LANGUAGE, CUT, RUN, FINISHED } state;
@@ -64,15 +65,17 @@ static bool is_cut_at_pauses(const job *j) {
 /* Without a voice detector all is as in the reference. */
 static vo_status listen(job *j) {
     const vocis_transcribe_params *p = j->plan.params;
-    const bool each = j->plan.ids->multilingual && p->languages && j->plan.allowed.n > 1;
+    const bool several = j->plan.allowed.n > 1;
     const double begin = vo_clock_seconds();
     j->state = LANGUAGE;
-    if (j->plan.content_frames == 0 || !(is_cut_at_pauses(j) || p->guard || p->recover || each))
+    if (j->plan.content_frames == 0 ||
+        !(is_cut_at_pauses(j) || p->guard || p->recover || (p->languages && several)))
         return VO_OK;
     const vo_status status =
         vo_voice_find(j->plan.session->model->engine, j->samples, j->n_samples, &j->voice, j->err);
     if (p->guard || p->recover) j->plan.voice = &j->voice;
-    if (each) j->plan.speech = &j->voice;
+    j->plan.speech = &j->voice;
+    j->plan.each = several;
     j->result->timings.cut += vo_clock_seconds() - begin;
     return status;
 }
@@ -288,7 +291,7 @@ static void sum_languages(const job *j) {
         r->language = NULL;
         r->language_probability = 0;
     }
-    for (int i = 0; j->plan.speech && i < r->n_segments; i++) {
+    for (int i = 0; j->plan.each && i < r->n_segments; i++) {
         const vocis_segment *s = &r->segments[i];
         const int l = vo_language_find(s->language);
         if (l < 0) continue;
@@ -296,9 +299,25 @@ static void sum_languages(const job *j) {
         sums[l] += (s->end - s->start) * (double)s->language_probability;
         if (best < 0 || seconds[l] > seconds[best]) best = l;
     }
-    if (best < 0) return;
+    if (best < 0 || best == vo_language_find(r->language)) return;
     r->language = vo_language_code(best);
     r->language_probability = (float)(sums[best] / seconds[best]);
+}
+
+static void warn_of_foreign(const job *j) {
+    const vocis_transcribe_params *p = j->plan.params;
+    char sentence[240];
+    int best = 0;
+    for (int i = 0; i < VO_MAX_LANGUAGES; i++)
+        if (j->result->foreign[i] > j->result->foreign[best]) best = i;
+    if (!p->on_warning || !(j->result->foreign[best] > 0)) return;
+    snprintf(sentence, sizeof sentence,
+             "%.0f s of speech sound like %s and were decoded as %s, as asked: that may be a "
+             "translation. languages %s,%s writes each in its own",
+             j->result->foreign[best], vo_language_name(best),
+             vo_language_name(vo_language_only(&j->plan.allowed)),
+             vo_language_code(vo_language_only(&j->plan.allowed)), vo_language_code(best));
+    p->on_warning(p->user, sentence);
 }
 
 /* Also after a failure: what was not reached is said so. */
@@ -402,6 +421,7 @@ static vo_status transcribe(vocis_session *session, const float *samples, int64_
     if (j.clips) {
         const vo_status accounted = account(&j);
         sum_languages(&j);
+        warn_of_foreign(&j);
         if (status == VO_OK) status = accounted;
     }
     end(&j);
