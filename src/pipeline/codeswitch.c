@@ -19,7 +19,9 @@
 #define FULL_WEIGHT      2.0    /* seconds from which a part counts fully */
 #define FLOOR            (-4.6) /* log-probability: no part is surer than 99 % */
 #define CHANGE           2.0    /* price of a change, in log-probability */
-#define SHORTEST_STRETCH 0.5    /* seconds of speech in one language */
+#define SUPPORT          1.0    /* parts that a language must have to be considered */
+#define SURE             0.9f /* probability of a stretch as a whole that counts more than its parts */
+#define SHORTEST_STRETCH 0.5 /* seconds of speech in one language */
 
 static const double STEP = 512.0 / VOCIS_SAMPLE_RATE; /* seconds: the voice detector's */
 
@@ -148,6 +150,31 @@ static int first_stretch(const vocis_span *parts, int *path, int n) {
     return rest < SHORTEST_STRETCH ? n : many;
 }
 
+/* Takes those languages out of the running that no part of some length is likely to be in: what
+ * many unlikely ones share would make every part unsure. Log-probabilities become those among the
+ * rest. */
+static void drop_unlikely(float (*logprobs)[VO_MAX_LANGUAGES], const double *weights, int n,
+                          int before, vo_language_set *set) {
+    double sums[VO_MAX_LANGUAGES] = {0}, most = 0;
+    for (int l = 0; l < VO_MAX_LANGUAGES; l++) {
+        for (int i = 0; set->has[l] && i < n; i++)
+            sums[l] += weights[i] * exp((double)logprobs[i][l]);
+        most = fmax(most, sums[l]);
+    }
+    for (int l = 0; l < VO_MAX_LANGUAGES; l++) {
+        if (!set->has[l] || l == before || sums[l] >= fmin(SUPPORT, most / 2)) continue;
+        set->has[l] = false;
+        set->n--;
+    }
+    for (int i = 0; i < n; i++) {
+        float *p = logprobs[i];
+        for (int l = 0; l < VO_MAX_LANGUAGES; l++)
+            if (!set->has[l]) p[l] = -INFINITY;
+        const float norm = vo_logsumexp(p, VO_MAX_LANGUAGES);
+        for (int l = 0; l < VO_MAX_LANGUAGES; l++) p[l] -= norm;
+    }
+}
+
 vo_status vo_codeswitch_window(vo_track *t, vo_error *err) {
     const vo_track_plan *plan = t->plan;
     const int first = plan->ids->first_language;
@@ -162,13 +189,18 @@ vo_status vo_codeswitch_window(vo_track *t, vo_error *err) {
     vo_status status = listen(t, parts, n, logprobs, err);
     if (status != VO_OK) return status;
     for (int i = 0; i < n; i++) weights[i] = fmin(1, (parts[i].end - parts[i].start) / FULL_WEIGHT);
-    vo_codeswitch_path((const float(*)[VO_MAX_LANGUAGES])logprobs, weights, n, &plan->allowed,
+    vo_language_set set = plan->allowed;
+    drop_unlikely(logprobs, weights, n, t->language - first, &set);
+    vo_codeswitch_path((const float(*)[VO_MAX_LANGUAGES])logprobs, weights, n, &set,
                        t->language - first, path);
     const int many = first_stretch(parts, path, n);
     const vocis_span all = {parts[0].start, parts[many - 1].end};
     status = listen(t, &all, 1, whole, err);
-    t->language = first + path[0];
-    t->language_probability = expf(whole[0][path[0]]);
+    int language = path[0];
+    for (int l = 0; status == VO_OK && l < plan->ids->n_languages; l++)
+        if (expf(whole[0][l]) >= SURE) language = l; /* all parts at once know better */
+    t->language = first + language;
+    t->language_probability = expf(whole[0][language]);
     t->lane->worker->timings.decode += vo_clock_seconds() - begin;
     if (status != VO_OK || many == n) return status;
     t->cut = (int64_t)((parts[many - 1].end + parts[many].start) / 2 / VO_SECONDS_PER_FRAME);
