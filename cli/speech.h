@@ -133,7 +133,7 @@ typedef struct speech_options {
     {                                                                                              \
         .kind = OPTION_LANGUAGES, .name = "languages", .argument = "LANGS",                        \
         .help = "codes or names with commas, as en,fr,zh, or all: every stretch of speech is "     \
-                "written in the one of them that is spoken; not with --language (all)",            \
+                "written in the one of them that is spoken; not with --language (one for all)",    \
         AT                                                                                         \
     }
 #define SPECULATE_OPTIONS(T)                                                                       \

@@ -55,7 +55,7 @@ static const option options[] = {
      "failures and warnings on standard error as lines of JSON", AT(json_errors)},
     {OPTION_GROUP, .help = "What is said"},
     {OPTION_LANGUAGE, "language", 'l', "LANG",
-     "code or name, as de or German: everything is written in it; auto: detect it (auto)",
+     "code or name, as de or German: everything is written in it; auto: detect one (auto)",
      AT(params.language)},
     LANGUAGES_OPTION(AT(params.languages)),
     {OPTION_CHOICE, "task", 0, "TASK", "transcribe, or translate to English (transcribe)", AT(task),

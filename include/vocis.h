@@ -289,13 +289,12 @@ enum { VOCIS_MAX_BOOST = 10000, VOCIS_MAX_BOOST_BYTES = 256, VOCIS_MAX_BOOST_WEI
 
 /* Names and meaning are those of openai-whisper's transcribe(), but for boost and chunking. */
 typedef struct vocis_transcribe_params {
-    /* Code or name: everything is written in it, whatever is spoken; where another language was
-     * spoken a warning says so. NULL: detect it */
+    /* Code or name; NULL: detect one, from the first 30 s, and where recover, guard or chunking
+     * have the voice detector asked, from more windows if those are not sure. Everything is written
+     * in it; a warning says where another one was spoken surely */
     const char *language;
-    /* Codes or names with commas, or "all": what may be spoken where it is detected. Each stretch
-     * of speech gets its own language, but in sequential chunking without recover, guard and
-     * languages, which is the reference's: one, from the first 30 s. Not with language. NULL: all
-     * that the model knows */
+    /* Codes or names with commas, or "all": what may be spoken. Each stretch of speech gets its own
+     * language. Not with language. NULL: one language for all */
     const char *languages;
     vocis_task task;
     float temperature;                 /* first temperature: 0 */

@@ -20,7 +20,8 @@
 #define FLOOR            (-4.6) /* log-probability: no part is surer than 99 % */
 #define CHANGE           2.0    /* price of a change, in log-probability */
 #define SUPPORT          1.0    /* parts that a language must have to be considered */
-#define SURE             0.9f /* probability of a stretch as a whole that counts more than its parts */
+#define SURE             0.9 /* probability of a stretch as a whole that counts more than its parts */
+#define FOUND_AGAIN      0.5 /* and that a change needs */
 #define SHORTEST_STRETCH 0.5 /* seconds of speech in one language */
 
 static const double STEP = 512.0 / VOCIS_SAMPLE_RATE; /* seconds: the voice detector's */
@@ -134,22 +135,6 @@ static vo_status listen(const vo_track *t, const vocis_span *parts, int n,
     return status;
 }
 
-/* How many parts from the first on have its language. What is too short for a word, before or after
- * a change, belongs to the other side. */
-static int first_stretch(const vocis_span *parts, int *path, int n) {
-    int many = 0;
-    double seconds = 0, rest = 0;
-    for (int i = 0; i < n; i++) {
-        if (path[i] != path[0] && seconds < SHORTEST_STRETCH)
-            for (int k = 0; k < i; k++) path[k] = path[i];
-        if (path[i] != path[0]) break;
-        seconds += parts[i].end - parts[i].start;
-        many++;
-    }
-    for (int i = many; i < n; i++) rest += parts[i].end - parts[i].start;
-    return rest < SHORTEST_STRETCH ? n : many;
-}
-
 /* Takes those languages out of the running that no part of some length is likely to be in: what
  * many unlikely ones share would make every part unsure. Log-probabilities become those among the
  * rest. */
@@ -175,12 +160,54 @@ static void drop_unlikely(float (*logprobs)[VO_MAX_LANGUAGES], const double *wei
     }
 }
 
+/* Every stretch of one language in the path is heard once more, as a whole, which is surer than its
+ * parts are: another language may count instead, and one that is not found again is the one before.
+ * certain: [n] probabilities of the path. */
+static vo_status confirm(const vo_track *t, const vocis_span *parts, int n, int before, int *path,
+                         double *certain, vo_error *err) {
+    vocis_span stretches[VO_CODESWITCH_PARTS];
+    float logprobs[VO_CODESWITCH_PARTS][VO_MAX_LANGUAGES];
+    int of[VO_CODESWITCH_PARTS], many = 0;
+    for (int i = 0; i < n; i++) {
+        if (i == 0 || path[i] != path[i - 1]) stretches[many++] = parts[i];
+        stretches[many - 1].end = parts[i].end;
+        of[i] = many - 1;
+    }
+    const vo_status status = listen(t, stretches, many, logprobs, err);
+    for (int i = 0; status == VO_OK && i < n; i++) {
+        const float *p = logprobs[of[i]];
+        int language = path[i];
+        for (int l = 0; l < t->plan->ids->n_languages; l++)
+            if (exp((double)p[l]) >= SURE) language = l;
+        if (exp((double)p[language]) < FOUND_AGAIN) language = before;
+        certain[i] = exp((double)p[language]);
+        path[i] = before = language;
+    }
+    return status;
+}
+
+/* How many parts from the first on have its language. What is too short for a word, before or after
+ * a change, belongs to the other side. */
+static int first_stretch(const vocis_span *parts, int *path, int n) {
+    int many = 0;
+    double seconds = 0, rest = 0;
+    for (int i = 0; i < n; i++) {
+        if (path[i] != path[0] && seconds < SHORTEST_STRETCH)
+            for (int k = 0; k < i; k++) path[k] = path[i];
+        if (path[i] != path[0]) break;
+        seconds += parts[i].end - parts[i].start;
+        many++;
+    }
+    for (int i = many; i < n; i++) rest += parts[i].end - parts[i].start;
+    return rest < SHORTEST_STRETCH ? n : many;
+}
+
 vo_status vo_codeswitch_window(vo_track *t, vo_error *err) {
     const vo_track_plan *plan = t->plan;
     const int first = plan->ids->first_language;
     vocis_span parts[VO_CODESWITCH_PARTS];
-    float logprobs[VO_CODESWITCH_PARTS][VO_MAX_LANGUAGES], whole[1][VO_MAX_LANGUAGES];
-    double weights[VO_CODESWITCH_PARTS] = {0};
+    float logprobs[VO_CODESWITCH_PARTS][VO_MAX_LANGUAGES];
+    double weights[VO_CODESWITCH_PARTS] = {0}, certain[VO_CODESWITCH_PARTS] = {0};
     int path[VO_CODESWITCH_PARTS];
     const int n = vo_codeswitch_parts(plan->speech, (double)t->seek * VO_SECONDS_PER_FRAME,
                                       (double)(t->seek + t->size) * VO_SECONDS_PER_FRAME, parts);
@@ -193,14 +220,15 @@ vo_status vo_codeswitch_window(vo_track *t, vo_error *err) {
     drop_unlikely(logprobs, weights, n, t->language - first, &set);
     vo_codeswitch_path((const float(*)[VO_MAX_LANGUAGES])logprobs, weights, n, &set,
                        t->language - first, path);
+    status = confirm(t, parts, n, t->language - first, path, certain, err);
     const int many = first_stretch(parts, path, n);
-    const vocis_span all = {parts[0].start, parts[many - 1].end};
-    status = listen(t, &all, 1, whole, err);
-    int language = path[0];
-    for (int l = 0; status == VO_OK && l < plan->ids->n_languages; l++)
-        if (expf(whole[0][l]) >= SURE) language = l; /* all parts at once know better */
-    t->language = first + language;
-    t->language_probability = expf(whole[0][language]);
+    double seconds = 0, sum = 0;
+    for (int i = 0; i < many; i++) {
+        seconds += parts[i].end - parts[i].start;
+        sum += (parts[i].end - parts[i].start) * certain[i];
+    }
+    t->language = first + path[0];
+    t->language_probability = seconds > 0 ? (float)(sum / seconds) : 0;
     t->lane->worker->timings.decode += vo_clock_seconds() - begin;
     if (status != VO_OK || many == n) return status;
     t->cut = (int64_t)((parts[many - 1].end + parts[many].start) / 2 / VO_SECONDS_PER_FRAME);

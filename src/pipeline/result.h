@@ -17,8 +17,7 @@ struct vocis_result {
     const char *language; /* code, static */
     float language_probability;
     bool language_detected;
-    double foreign[VO_MAX_LANGUAGES]; /* seconds of speech of windows in another language than the
-                                         one that the caller has given */
+    double foreign[VO_MAX_LANGUAGES]; /* seconds of speech of windows in another language */
     vocis_task task;
     double duration;
     vocis_timings timings;

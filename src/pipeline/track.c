@@ -161,8 +161,7 @@ static vo_status encode_window(vo_track *t, vo_error *err) {
 
 /* ---- START and DECODE --------------------------------------------------------------------- */
 
-/* The caller's language is obeyed, but whoever speaks another one is written in words that he has
- * not said. */
+/* Whoever speaks another language than the input's is written in words that he has not said. */
 static void note_foreign(vo_track *t, const float *logits) {
     const vo_track_plan *plan = t->plan;
     const int n = plan->ids->n_languages, given = t->language - plan->ids->first_language;
@@ -180,7 +179,7 @@ static void note_foreign(vo_track *t, const float *logits) {
 static void take_start(vo_track *t, const float *logits) {
     const vo_whisper_ids *ids = t->plan->ids;
     t->no_speech = expf(logits[ids->no_speech] - vo_logsumexp(logits, ids->n_vocab));
-    if (t->plan->params->language && ids->multilingual && t->plan->speech && !t->plan->strict)
+    if (ids->multilingual && t->plan->speech && !t->plan->each && !t->plan->strict)
         note_foreign(t, logits);
 }
 

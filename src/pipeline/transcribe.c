@@ -65,17 +65,16 @@ static bool is_cut_at_pauses(const job *j) {
 /* Without a voice detector all is as in the reference. */
 static vo_status listen(job *j) {
     const vocis_transcribe_params *p = j->plan.params;
-    const bool several = j->plan.allowed.n > 1;
+    const bool each = p->languages && j->plan.allowed.n > 1;
     const double begin = vo_clock_seconds();
     j->state = LANGUAGE;
-    if (j->plan.content_frames == 0 ||
-        !(is_cut_at_pauses(j) || p->guard || p->recover || (p->languages && several)))
+    if (j->plan.content_frames == 0 || !(is_cut_at_pauses(j) || p->guard || p->recover || each))
         return VO_OK;
     const vo_status status =
         vo_voice_find(j->plan.session->model->engine, j->samples, j->n_samples, &j->voice, j->err);
     if (p->guard || p->recover) j->plan.voice = &j->voice;
     j->plan.speech = &j->voice;
-    j->plan.each = several;
+    j->plan.each = each;
     j->result->timings.cut += vo_clock_seconds() - begin;
     return status;
 }
@@ -304,19 +303,21 @@ static void sum_languages(const job *j) {
     r->language_probability = (float)(sums[best] / seconds[best]);
 }
 
+/* Whether the caller has given the language or it was detected: it is that of all windows. */
 static void warn_of_foreign(const job *j) {
     const vocis_transcribe_params *p = j->plan.params;
+    const int one = j->plan.language - j->plan.ids->first_language;
+    const double *foreign = j->result->foreign;
     char sentence[240];
     int best = 0;
     for (int i = 0; i < VO_MAX_LANGUAGES; i++)
-        if (j->result->foreign[i] > j->result->foreign[best]) best = i;
-    if (!p->on_warning || !(j->result->foreign[best] > 0)) return;
+        if (foreign[i] > foreign[best]) best = i;
+    if (!p->on_warning || !(foreign[best] > 0)) return;
     snprintf(sentence, sizeof sentence,
-             "%.0f s of speech sound like %s and were decoded as %s, as asked: that may be a "
-             "translation. languages %s,%s writes each in its own",
-             j->result->foreign[best], vo_language_name(best),
-             vo_language_name(vo_language_only(&j->plan.allowed)),
-             vo_language_code(vo_language_only(&j->plan.allowed)), vo_language_code(best));
+             "%.0f s of speech sound like %s and were decoded as %s, which may have translated "
+             "them; languages %s,%s writes each in its own",
+             foreign[best], vo_language_name(best), vo_language_name(one), vo_language_code(one),
+             vo_language_code(best));
     p->on_warning(p->user, sentence);
 }
 

@@ -28,7 +28,7 @@ static vo_status create_plan(const vo_whisper_state *s, vo_whisper_listener *l, 
                               .head_dim = dims->n_text_state / dims->n_text_head,
                               .rows = VO_WHISPER_MAX_PARTS,
                               .max_length = 1,
-                              .dtype = VO_F32};
+                              .dtype = vo_whisper_self_type(s->model->compute)};
     const int64_t cells = (int64_t)VO_WHISPER_MAX_PARTS * dims->n_audio_ctx;
     vo_status status = vo_kv_create(one, &l->self, err);
     if (status != VO_OK) return status;

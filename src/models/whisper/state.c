@@ -99,6 +99,10 @@ static int self_slots(const vo_whisper_dims *dims, vo_whisper_state_params p) {
     return p.windows * (dims->n_text_ctx + (rows - 1) * own) + p.rows % p.windows * own;
 }
 
+vo_dtype vo_whisper_self_type(vo_compute compute) {
+    return compute == VO_COMPUTE_F32 ? VO_F32 : VO_F16;
+}
+
 /* Reading keys and values of the audio is most of a step of many windows. */
 static vo_dtype cross_type(vo_compute compute) {
     if (compute == VO_COMPUTE_F32) return VO_F32;
@@ -131,7 +135,7 @@ vo_status vo_whisper_state_create(const vo_whisper *model, const vo_runtime *run
                          .rows = params.rows,
                          .max_length = dims->n_text_ctx,
                          .slots = self_slots(dims, params),
-                         .dtype = model->compute == VO_COMPUTE_F32 ? VO_F32 : VO_F16};
+                         .dtype = vo_whisper_self_type(model->compute)};
     vo_kv_params cross = self;
     cross.dtype = cross_type(model->compute);
     cross.rows = params.windows;

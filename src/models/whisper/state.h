@@ -31,6 +31,8 @@ struct vo_whisper_state {
     struct vo_whisper_listener *listener; /* listen.c, likewise */
 };
 
+/* Of keys and values of tokens. */
+vo_dtype vo_whisper_self_type(vo_compute compute);
 /* A graph with the arithmetic of the decoder; NULL when memory is short. */
 vo_graph *vo_whisper_text_graph(const vo_whisper_state *state, vo_error *err);
 /* Inputs for n tokens, of which so many are picked, and the cache of their rows; and where they are
