@@ -35,7 +35,7 @@ static void print_languages(void) {
 static bool print_values(const option *o) {
     if (o->choices)
         output_puts(o->choices);
-    else if (o->kind == OPTION_LANGUAGE)
+    else if (o->kind == OPTION_LANGUAGE || o->kind == OPTION_LANGUAGES)
         print_languages();
     else if (o->name && strcmp(o->name, "model") == 0)
         print_models();

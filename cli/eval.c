@@ -32,6 +32,7 @@ static const option options[] = {
     {OPTION_FLAG, "json", 0, NULL, "print JSON", AT(json)},
     {OPTION_GROUP, .help = "Transcribing a manifest"},
     MODEL_OPTIONS(settings),
+    LANGUAGES_OPTION(AT(params.languages)),
     CHUNKING_OPTIONS(settings),
     COMPUTE_OPTIONS(settings),
     SPECULATE_OPTIONS(settings),
@@ -277,6 +278,7 @@ static int run_job(const verb *v, job *j, const char *manifest) {
     if (s->no_fallback) s->params.temperature_increment = 0;
     s->params.on_abort = on_abort;
     int status = speech_check_speculation(v, &s->speech, &s->params);
+    if (status < 0) status = speech_check_languages(v, &s->params);
     if (status >= 0) return status;
     if (!boost_read(&s->speech, &j->boost, &s->params)) return EXIT_FAILED;
     status = speech_open(v, &s->speech, speech_session_params(&s->speech, &s->params), &j->speech);

@@ -53,6 +53,7 @@ static const option options[] = {
     {OPTION_LANGUAGE, "language", 'l', "LANG",
      "code or name, as de or German; auto: detect it until it is sure (auto)",
      AT(stream.transcribe.language)},
+    LANGUAGES_OPTION(AT(stream.transcribe.languages)),
     {OPTION_FLAG, "translate", 0, NULL, "translate to English", AT(translate)},
     {OPTION_TEXT, "initial-prompt", 0, "TEXT", "names and style that the model should expect",
      AT(stream.transcribe.initial_prompt), .optional = true},
@@ -371,6 +372,8 @@ static int check_settings(job *j, const char *const *operands, int n) {
             "\"%s\" is no live input: it is -, or nothing for a microphone. Files go "
             "to vocis transcribe",
             operands[0]);
+    const int status = speech_check_languages(j->v, &s->stream.transcribe);
+    if (status >= 0) return status;
     if (n && s->device) return usage_error(j->v, "--device and - exclude each other");
     if (!n && s->audio.raw_rate) return usage_error(j->v, "--raw-rate is for standard input (-)");
     if (!s->audio.raw_rate && (s->audio.raw_channels || s->audio.raw_format))

@@ -154,16 +154,7 @@ static int set_seed(const verb *v, const option *o, const char *text, void *to) 
     return -1;
 }
 
-static int set_language(const verb *v, const option *o, const char *text, void *to) {
-    if (strcasecmp(text, "none") == 0 || strcasecmp(text, "auto") == 0) {
-        *(const char **)to = NULL;
-        return -1;
-    }
-    int index = vocis_language_find(text);
-    if (index >= 0) {
-        *(const char **)to = vocis_language_code(index);
-        return -1;
-    }
+static int unknown_language(const verb *v, const char *text) {
     char names[4096] = "", near[MAX_NAME + 1];
     for (int i = 0; i < vocis_language_count(); i++) {
         size_t used = strlen(names);
@@ -172,6 +163,29 @@ static int set_language(const verb *v, const option *o, const char *text, void *
     nearest_word(names, text, near, sizeof near);
     return usage_error(v, "the language \"%s\" is not known%s%s%s", text,
                        near[0] ? ": did you mean \"" : "", near, near[0] ? "\"?" : "");
+}
+
+static int set_language(const verb *v, const option *o, const char *text, void *to) {
+    int index = vocis_language_find(text);
+    *(const char **)to = vocis_language_code(index);
+    if (index >= 0 || strcasecmp(text, "none") == 0 || strcasecmp(text, "auto") == 0) return -1;
+    return unknown_language(v, text);
+}
+
+/* The names are looked at here, and handed on as they are. */
+static int set_languages(const verb *v, const option *o, const char *text, void *to) {
+    *(const char **)to = strcasecmp(text, "none") == 0 ? NULL : text;
+    if (strcasecmp(text, "none") == 0) return -1;
+    for (const char *at = text; *at;) {
+        char name[MAX_NAME + 1];
+        at += strspn(at, " ");
+        const size_t length = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", (int)length, at);
+        if (strcmp(name, "all") != 0 && strcmp(name, "auto") != 0 && vocis_language_find(name) < 0)
+            return unknown_language(v, name);
+        at += length + (at[length] == ',');
+    }
+    return *text ? -1 : wrong_value(v, o, text, "languages with commas, or all");
 }
 
 static int add_value(const verb *v, const option *o, const char *text, const char **list) {
@@ -208,6 +222,8 @@ static int set_value(const verb *v, const option *o, const char *text, char *set
         return -1;
     case OPTION_LANGUAGE:
         return set_language(v, o, text, to);
+    case OPTION_LANGUAGES:
+        return set_languages(v, o, text, to);
     case OPTION_TEXT:
         *(const char **)to = o->optional && strcmp(text, "None") == 0 ? NULL : text;
         return -1;

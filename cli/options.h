@@ -12,16 +12,17 @@
 
 typedef enum option_kind {
     OPTION_END,
-    OPTION_GROUP,   /* a heading of the help: `help` */
-    OPTION_FLAG,    /* bool: --quiet, --quiet=False */
-    OPTION_BOOL,    /* bool with an optional value: --x, --x False, --no-x */
-    OPTION_INT,     /* int in [min, max] */
-    OPTION_FLOAT,   /* float in [min, max] */
-    OPTION_SEED,    /* uint64_t */
-    OPTION_TEXT,    /* const char * */
-    OPTION_REPEAT,  /* const char *[max + 1], ended by NULL: may be given up to max times */
-    OPTION_CHOICE,  /* const char *: one of `choices` */
-    OPTION_LANGUAGE /* const char *: a language of vocis.h */
+    OPTION_GROUP,    /* a heading of the help: `help` */
+    OPTION_FLAG,     /* bool: --quiet, --quiet=False */
+    OPTION_BOOL,     /* bool with an optional value: --x, --x False, --no-x */
+    OPTION_INT,      /* int in [min, max] */
+    OPTION_FLOAT,    /* float in [min, max] */
+    OPTION_SEED,     /* uint64_t */
+    OPTION_TEXT,     /* const char * */
+    OPTION_REPEAT,   /* const char *[max + 1], ended by NULL: may be given up to max times */
+    OPTION_CHOICE,   /* const char *: one of `choices` */
+    OPTION_LANGUAGE, /* const char *: a language of vocis.h */
+    OPTION_LANGUAGES /* const char *: several with commas, or all */
 } option_kind;
 
 typedef struct option {

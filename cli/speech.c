@@ -134,3 +134,8 @@ vocis_status speech_load(const char *path, vocis_audio_params params, vocis_audi
         return vocis_audio_load_stream(speech_read_stdin, NULL, "stdin", params, audio, err);
     return vocis_audio_load(path, params, audio, err);
 }
+
+int speech_check_languages(const verb *v, const vocis_transcribe_params *p) {
+    if (!p->language || !p->languages) return -1;
+    return usage_error(v, "--language says what is spoken, --languages what may be: not both");
+}

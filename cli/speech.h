@@ -129,6 +129,13 @@ typedef struct speech_options {
         .help = "take back, and report, loops and text where nobody speaks (True)",                \
         .at = offsetof(T, params.guard)                                                            \
     }
+#define LANGUAGES_OPTION(AT)                                                                       \
+    {                                                                                              \
+        .kind = OPTION_LANGUAGES, .name = "languages", .argument = "LANGS",                        \
+        .help = "codes or names with commas, as en,fr,zh, or all: every stretch of speech is "     \
+                "written in the one of them that is spoken; not with --language (one for all)",    \
+        AT                                                                                         \
+    }
 #define SPECULATE_OPTIONS(T)                                                                       \
     {.kind = OPTION_CHOICE,                                                                        \
      .name = "speculate",                                                                          \
@@ -175,6 +182,8 @@ vocis_session_params speech_session_params(const speech_options *options,
 /* -1 when those of speculation go together, else the exit status; what is wrong was said. */
 int speech_check_speculation(const verb *v, const speech_options *options,
                              const vocis_transcribe_params *params);
+/* -1 unless both language and languages are given: then it says so. */
+int speech_check_languages(const verb *v, const vocis_transcribe_params *params);
 /* The phrases of --boost. */
 typedef struct boost_list {
     char *text; /* what the phrases point into */

@@ -55,7 +55,9 @@ static const option options[] = {
      "failures and warnings on standard error as lines of JSON", AT(json_errors)},
     {OPTION_GROUP, .help = "What is said"},
     {OPTION_LANGUAGE, "language", 'l', "LANG",
-     "code or name, as de or German; auto: detect from the first 30 s (auto)", AT(params.language)},
+     "code or name, as de or German: everything is written in it; auto: detect one (auto)",
+     AT(params.language)},
+    LANGUAGES_OPTION(AT(params.languages)),
     {OPTION_CHOICE, "task", 0, "TASK", "transcribe, or translate to English (transcribe)", AT(task),
      .choices = "transcribe translate"},
     {OPTION_FLAG, "translate", 0, NULL, "the same as --task translate", AT(translate)},
@@ -297,7 +299,8 @@ static int check_settings(job *j) {
     if (stdins > 1) return usage_error(j->v, "standard input (-) can be read only once");
     if (s->resume && s->speakers.how)
         return usage_error(j->v, "--resume does not go with --diarize yet");
-    status = speech_check_input(j->v, &s->audio);
+    status = speech_check_languages(j->v, &s->params);
+    if (status < 0) status = speech_check_input(j->v, &s->audio);
     if (status < 0) status = speakers_check(j->v, &s->speakers);
     if (status >= 0) return status;
     if (j->n_formats > 1 && !s->output_dir) s->output_dir = ".";

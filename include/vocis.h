@@ -254,8 +254,10 @@ typedef struct vocis_segment {
     float temperature, avg_logprob, compression_ratio, no_speech_prob;
     const vocis_word *words; /* [n_words]; NULL unless word times were asked for */
     int n_words;
-    int speaker;    /* who says most of it, from 0; -1: not known */
-    bool recovered; /* found by a second look at speech that the first had left out */
+    int speaker;                /* who says most of it, from 0; -1: not known */
+    bool recovered;             /* found by a second look at speech that the first had left out */
+    const char *language;       /* code it was decoded with; static storage */
+    float language_probability; /* of that, where it was detected; else 1 */
 } vocis_segment;
 
 typedef enum vocis_task { VOCIS_TRANSCRIBE, VOCIS_TRANSLATE } vocis_task;
@@ -287,7 +289,13 @@ enum { VOCIS_MAX_BOOST = 10000, VOCIS_MAX_BOOST_BYTES = 256, VOCIS_MAX_BOOST_WEI
 
 /* Names and meaning are those of openai-whisper's transcribe(), but for boost and chunking. */
 typedef struct vocis_transcribe_params {
-    const char *language; /* code or name; NULL: detect from the first 30 s */
+    /* Code or name; NULL: detect one, from the first 30 s, and where recover, guard or chunking
+     * have the voice detector asked, from more windows if those are not sure. Everything is written
+     * in it; a warning says where another one was spoken surely */
+    const char *language;
+    /* Codes or names with commas, or "all": what may be spoken. Each stretch of speech gets its own
+     * language. Not with language. NULL: one language for all */
+    const char *languages;
     vocis_task task;
     float temperature;                 /* first temperature: 0 */
     float temperature_increment;       /* added on fallback up to 1.0; 0: no fallback. 0.2 */
@@ -411,8 +419,11 @@ VOCIS_API vocis_status vocis_detect_language(vocis_session *session, const float
 VOCIS_API int vocis_result_segment_count(const vocis_result *result);
 /* NULL out of range. Valid until the result is destroyed. */
 VOCIS_API const vocis_segment *vocis_result_segment(const vocis_result *result, int index);
-VOCIS_API const char *vocis_result_text(const vocis_result *result);     /* all segments joined */
-VOCIS_API const char *vocis_result_language(const vocis_result *result); /* "en" */
+VOCIS_API const char *vocis_result_text(const vocis_result *result); /* all segments joined */
+/* "en"; of several languages that of most speech; NULL when it was to be detected and nobody
+ * speaks.
+ */
+VOCIS_API const char *vocis_result_language(const vocis_result *result);
 /* Probability of that language when it was detected, else 1. */
 VOCIS_API float vocis_result_language_probability(const vocis_result *result);
 VOCIS_API double vocis_result_duration(const vocis_result *result); /* seconds of audio */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* FORMAT is of the records below: a journal of another one has another fingerprint. */
-enum { FORMAT = 2, HEX = 64 };
+enum { FORMAT = 3, HEX = 64 };
 static const char magic[VO_RECORDS_MAGIC + 1] = "vocis journal\r\n\n";
 
 typedef enum record_type { FINGERPRINT = 1, LANGUAGE, CHUNKS, WINDOW } record_type;
@@ -78,7 +78,7 @@ static void put_model(vo_sha256 *hash, const vo_whisper *model) {
 /* All but callbacks and the journal itself. */
 static void put_params(vo_sha256 *hash, const vocis_transcribe_params *p) {
     /* Who adds a member that changes the result puts it below. */
-    _Static_assert(sizeof(void *) != 8 || sizeof *p == 224, "members of the fingerprint");
+    _Static_assert(sizeof(void *) != 8 || sizeof *p == 232, "members of the fingerprint");
     const int32_t integers[] = {(int32_t)p->task,
                                 p->best_of,
                                 p->beam_size,
@@ -96,8 +96,9 @@ static void put_params(vo_sha256 *hash, const vocis_transcribe_params *p) {
         p->temperature,         p->temperature_increment,       p->patience,
         p->length_penalty,      p->compression_ratio_threshold, p->logprob_threshold,
         p->no_speech_threshold, p->max_initial_timestamp,       p->hallucination_silence_threshold};
-    const char *const texts[] = {p->language, p->suppress_tokens,      p->initial_prompt,
-                                 p->prefix,   p->prepend_punctuations, p->append_punctuations};
+    const char *const texts[] = {p->language,           p->languages, p->suppress_tokens,
+                                 p->initial_prompt,     p->prefix,    p->prepend_punctuations,
+                                 p->append_punctuations};
     put(hash, integers, sizeof integers);
     put(hash, floats, sizeof floats);
     put(hash, &p->seed, sizeof p->seed);

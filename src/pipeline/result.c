@@ -113,6 +113,10 @@ vo_status vo_result_move(vocis_result *r, vocis_result *from, vo_error *err) {
         if (note_removed(r, removed, err) != VO_OK) return VO_ERR_MEMORY;
     }
     from->n_removed = 0;
+    for (int i = 0; i < VO_MAX_LANGUAGES; i++) {
+        r->foreign[i] += from->foreign[i];
+        from->foreign[i] = 0;
+    }
     for (int i = 0; i < from->n_segments; i++) {
         r->segments[r->n_segments] = from->segments[i];
         r->segments[r->n_segments].id = r->n_segments;

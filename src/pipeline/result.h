@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "text/tokenizer.h"
 #include "vocis.h"
 
 struct vocis_result {
@@ -16,6 +17,7 @@ struct vocis_result {
     const char *language; /* code, static */
     float language_probability;
     bool language_detected;
+    double foreign[VO_MAX_LANGUAGES]; /* seconds of speech of windows in another language */
     vocis_task task;
     double duration;
     vocis_timings timings;

@@ -5,6 +5,8 @@
  */
 #include "pipeline/segment.h"
 
+#include "text/tokenizer.h"
+
 #include <string.h>
 
 /* Followed by text, tokens, log-probabilities, words, and the text of every word. */
@@ -13,7 +15,8 @@ typedef struct stored_segment {
     int64_t seek;
     int32_t text_bytes, n_tokens, n_words, speaker; /* text with its NUL */
     float temperature, avg_logprob, compression_ratio, no_speech_prob;
-    int32_t recovered, zero;
+    float language_probability;
+    int32_t recovered, language, zero; /* index; -1: none */
 } stored_segment;
 
 typedef struct stored_word {
@@ -22,8 +25,8 @@ typedef struct stored_word {
     int32_t speaker, text_bytes, zero;
 } stored_word;
 
-_Static_assert(sizeof(stored_segment) == 64 && sizeof(stored_word) == 32, "no padding");
-_Static_assert(sizeof(void *) != 8 || (sizeof(vocis_segment) == 104 && sizeof(vocis_word) == 32),
+_Static_assert(sizeof(stored_segment) == 72 && sizeof(stored_word) == 32, "no padding");
+_Static_assert(sizeof(void *) != 8 || (sizeof(vocis_segment) == 120 && sizeof(vocis_word) == 32),
                "members of a segment");
 
 /* With zeros up to a multiple of 8. */
@@ -46,7 +49,9 @@ void vo_segment_save(vo_buf *out, const vocis_segment *s) {
                                    s->avg_logprob,
                                    s->compression_ratio,
                                    s->no_speech_prob,
+                                   s->language_probability,
                                    s->recovered,
+                                   vo_language_find(s->language),
                                    0};
     save(out, &stored, sizeof stored);
     save(out, s->text, (size_t)stored.text_bytes);
@@ -114,6 +119,8 @@ vo_status vo_segment_load(const vo_record *record, size_t *at, vocis_segment *s,
                          .avg_logprob = stored.avg_logprob,
                          .compression_ratio = stored.compression_ratio,
                          .no_speech_prob = stored.no_speech_prob,
+                         .language = vo_language_code(stored.language),
+                         .language_probability = stored.language_probability,
                          .recovered = stored.recovered != 0};
     s->text = load_text(record, at, stored.text_bytes);
     s->tokens = load(record, at, stored.n_tokens, sizeof *s->tokens);

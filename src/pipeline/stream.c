@@ -81,7 +81,7 @@ vocis_stream_params vo_stream_default_params(void) {
     return p;
 }
 
-enum { N_STRINGS = 6 };
+enum { N_STRINGS = 7 };
 static void list_strings(vocis_transcribe_params *p, const char **strings[N_STRINGS]) {
     strings[0] = &p->language;
     strings[1] = &p->suppress_tokens;
@@ -89,6 +89,7 @@ static void list_strings(vocis_transcribe_params *p, const char **strings[N_STRI
     strings[3] = &p->prefix;
     strings[4] = &p->prepend_punctuations;
     strings[5] = &p->append_punctuations;
+    strings[6] = &p->languages;
 }
 
 static vo_status copy_params(vocis_stream *s, const vocis_stream_params *params, vo_error *err) {
@@ -324,9 +325,10 @@ static vo_status deliver(vocis_stream *s, const vo_utterance *u, const vocis_res
                                             .start = segment.start,
                                             .end = segment.end,
                                             .segment = &segment,
-                                            .language = r->language});
+                                            .language = segment.language});
     }
-    if (r->language && r->language_detected && (double)r->language_probability >= SURE)
+    if (!s->params.transcribe.languages && r->language && r->language_detected &&
+        (double)r->language_probability >= SURE)
         s->language = r->language;
     if (status == VO_OK) status = add_context(s, r);
     if (status == VO_OK)

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "pipeline/ahead.h"
+#include "pipeline/codeswitch.h"
 #include "pipeline/look.h"
 #include "pipeline/words.h"
 #include "text/text.h"
@@ -25,7 +26,10 @@
 #include <math.h>
 #include <string.h>
 
-#define NO_VOICE 0.1f /* the voice detector is sure that nobody speaks */
+#define NO_VOICE       0.1f /* the voice detector is sure that nobody speaks */
+#define FOREIGN        0.9f /* probability of another language that is surely spoken, */
+#define FOREIGN_SPEECH 2.0  /* with so many seconds of speech */
+#define NO_WORD        0.5  /* seconds of speech too short for one */
 
 static int64_t min64(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -42,6 +46,8 @@ vo_status vo_track_create(const vo_track_plan *plan, const int64_t *clips, int n
                         .clips = copy,
                         .n_clips = n_clips,
                         .last = plan->content_frames,
+                        .language = plan->language,
+                        .language_probability = plan->language_probability,
                         .pending = pending};
         memcpy(copy, clips, (size_t)n_clips * 2 * sizeof *copy);
         t->seek = copy[0];
@@ -123,6 +129,16 @@ vo_status vo_encode_frames(const vo_track_plan *plan, vo_lane *lane, int64_t fro
     return vo_encode_with(plan, lane, lane->worker->state, from, count, err);
 }
 
+/* Text in another language does not lead on. What the caller has put before the first window does.
+ */
+static vo_status choose_language(vo_track *t, vo_error *err) {
+    const int32_t before = t->language;
+    t->cut = 0;
+    const vo_status status = vo_codeswitch_window(t, err);
+    if (t->language != before && t->all.n > t->plan->initial.n) t->prompt_reset_since = t->all.n;
+    return status;
+}
+
 /* Encodes the window and builds its prompt. What beams and samples of the window before left in
  * the lane's rows goes: together with a new prompt it may be more than the cache holds. */
 static vo_status encode_window(vo_track *t, vo_error *err) {
@@ -135,9 +151,10 @@ static vo_status encode_window(vo_track *t, vo_error *err) {
     if (t->lane->window == 0) w->first_encoded = false;
     t->counts.windows++;
     vo_status status = ready ? VO_OK : vo_encode_frames(plan, t->lane, t->seek, t->size, err);
+    if (status == VO_OK && plan->each) status = choose_language(t, err);
     if (status == VO_OK)
         status = vo_build_prompt(plan->session, plan->params, &t->all, plan->initial.n,
-                                 t->prompt_reset_since, plan->language, &plan->prefix, &t->prompt,
+                                 t->prompt_reset_since, t->language, &plan->prefix, &t->prompt,
                                  &t->sot_index, err);
     if (status == VO_OK) status = lm->rewind(lm->self, 0, 0, err);
     if (status == VO_OK) status = lm->fork(lm->self, &first_row, 1, err);
@@ -149,10 +166,26 @@ static vo_status encode_window(vo_track *t, vo_error *err) {
 
 /* ---- START and DECODE --------------------------------------------------------------------- */
 
+/* Whoever speaks another language than the input's is written in words that he has not said. */
+static void note_foreign(vo_track *t, const float *logits) {
+    const vo_track_plan *plan = t->plan;
+    const int n = plan->ids->n_languages, given = t->language - plan->ids->first_language;
+    const float *x = logits + plan->ids->first_language, norm = vo_logsumexp(x, n);
+    int best = 0;
+    for (int i = 1; i < n; i++)
+        if (x[i] > x[best]) best = i;
+    const double spoken = vo_voice_seconds(plan->speech, (double)t->seek * VO_SECONDS_PER_FRAME,
+                                           (double)(t->seek + t->size) * VO_SECONDS_PER_FRAME);
+    if (best != given && expf(x[best] - norm) >= FOREIGN && spoken >= FOREIGN_SPEECH)
+        t->pending->foreign[best] += spoken;
+}
+
 /* The probability that nobody speaks: raw, before any filter. */
 static void take_start(vo_track *t, const float *logits) {
     const vo_whisper_ids *ids = t->plan->ids;
     t->no_speech = expf(logits[ids->no_speech] - vo_logsumexp(logits, ids->n_vocab));
+    if (ids->multilingual && t->plan->speech && !t->plan->each && !t->plan->strict)
+        note_foreign(t, logits);
 }
 
 static double temperature_of(const vo_track *t) {
@@ -270,21 +303,25 @@ static vo_status add_segment(vo_track *t, const vo_draft_segment *d, vo_error *e
             d->words[i].start = within(t, d->words[i].start);
             d->words[i].end = within(t, d->words[i].end);
         }
-        vocis_segment s = {.start = within(t, d->start),
-                           .end = within(t, d->end),
-                           .text = text,
-                           .tokens = tokens,
-                           .token_logprobs = t->decoded.logprobs + d->from,
-                           .n_tokens = n,
-                           .seek = t->seek,
-                           .temperature = (float)temperature_of(t),
-                           .avg_logprob = (float)t->decoded.avg_logprob,
-                           .compression_ratio = (float)t->compression_ratio,
-                           .no_speech_prob = t->no_speech,
-                           .words = d->words,
-                           .n_words = d->n_words,
-                           .speaker = -1,
-                           .recovered = t->plan->strict};
+        vocis_segment s = {
+            .start = within(t, d->start),
+            .end = within(t, d->end),
+            .text = text,
+            .tokens = tokens,
+            .token_logprobs = t->decoded.logprobs + d->from,
+            .n_tokens = n,
+            .seek = t->seek,
+            .temperature = (float)temperature_of(t),
+            .avg_logprob = (float)t->decoded.avg_logprob,
+            .compression_ratio = (float)t->compression_ratio,
+            .no_speech_prob = t->no_speech,
+            .words = d->words,
+            .n_words = d->n_words,
+            .speaker = -1,
+            .language = vo_language_code(
+                t->plan->ids->multilingual ? t->language - t->plan->ids->first_language : 0),
+            .language_probability = t->language_probability,
+            .recovered = t->plan->strict};
         status = vo_tokens_append(&t->all, s.tokens, s.n_tokens, err);
         if (status == VO_OK) status = vo_result_add(t->pending, &s, err);
     }
@@ -335,6 +372,14 @@ static int draft_segments(const vo_track *t, vo_draft_segment *drafts, bool sing
     return n;
 }
 
+/* A window that ends where the language changes is done with when no speech is left before that. */
+static void finish_language(vo_track *t) {
+    if (t->seek < t->cut &&
+        vo_voice_seconds(t->plan->speech, (double)t->seek * VO_SECONDS_PER_FRAME,
+                         (double)t->cut * VO_SECONDS_PER_FRAME) < NO_WORD)
+        t->seek = t->cut;
+}
+
 static vo_status split_window(vo_track *t, vo_error *err) {
     const vocis_transcribe_params *p = t->plan->params;
     const int n_tokens = t->decoded.n_tokens;
@@ -368,6 +413,7 @@ static vo_status split_window(vo_track *t, vo_error *err) {
     }
     for (int i = 0; status == VO_OK && i < n; i++) status = add_segment(t, &drafts[i], err);
     t->seek = window.next;
+    finish_language(t);
     if (!window.again && (!p->condition_on_previous_text || temperature_of(t) > 0.5))
         t->prompt_reset_since = t->all.n;
     vo_word_list_free(&words);
@@ -413,6 +459,8 @@ static vo_status start_hole(vo_track *t, vo_error *err) {
     t->sub->first = clip[0];
     t->sub->last = clip[1];
     t->sub->last_speech = hole.start;
+    t->sub->language = t->language;
+    t->sub->language_probability = t->language_probability;
     return VO_OK;
 }
 

@@ -18,6 +18,11 @@
 
 enum { VO_MAX_FILTERS = 3, VO_MAX_TEMPERATURES = 64 };
 
+typedef struct vo_language_set {
+    bool has[VO_MAX_LANGUAGES]; /* by index */
+    int n;
+} vo_language_set;
+
 /* What all tracks of an input share; does not change while they run. */
 typedef struct vo_track_plan {
     vocis_session *session;
@@ -28,6 +33,10 @@ typedef struct vo_track_plan {
     int64_t window_frames;  /* 3000 */
     double duration;        /* seconds */
     int32_t language;       /* token id, multilingual models only */
+    float language_probability;
+    vo_language_set allowed;
+    bool each;              /* windows have languages of their own; then there is a voice: */
+    const vo_voice *speech; /* NULL: the voice detector was not asked */
     vo_token_list initial;  /* the initial prompt */
     vo_token_list prefix, suppress;
     vo_boost *boost; /* NULL: nothing is boosted */
@@ -71,6 +80,9 @@ typedef struct vo_track {
     int64_t first, last; /* frames of all that it may move over */
     int64_t quiet;       /* frames without speech at the end of the last clip */
     int64_t seek, size;  /* current window: first frame, frames of audio in it */
+    int64_t cut;         /* where it ends because the language changes there; or 0 */
+    int32_t language;    /* of the window, as the plan's; with its probability */
+    float language_probability;
 
     vo_token_list all; /* initial prompt, then the tokens of every segment */
     int prompt_reset_since;

@@ -16,9 +16,11 @@ typedef struct stored_window {
     int32_t index, clip, prompt_reset_since;
     int32_t n_tokens, n_segments, n_removed;
     int32_t windows, fallbacks, steps, decoded;
+    int32_t language;
+    float language_probability;
 } stored_window;
 
-_Static_assert(sizeof(stored_window) == 64, "no padding");
+_Static_assert(sizeof(stored_window) == 72, "no padding");
 
 /* After a window, before its segments leave. */
 vo_status vo_track_record(vo_track *t, vo_error *err) {
@@ -35,7 +37,9 @@ vo_status vo_track_record(vo_track *t, vo_error *err) {
                                   .windows = t->counts.windows,
                                   .fallbacks = t->counts.fallbacks,
                                   .steps = t->counts.steps,
-                                  .decoded = t->counts.tokens};
+                                  .decoded = t->counts.tokens,
+                                  .language = t->language,
+                                  .language_probability = t->language_probability};
     vo_buf out = {0};
     vo_buf_append(&out, &stored, sizeof stored);
     vo_segment_save_tokens(&out, t->all.ids + t->n_recorded, stored.n_tokens);
@@ -53,12 +57,18 @@ vo_status vo_track_record(vo_track *t, vo_error *err) {
     return status;
 }
 
+static bool is_language(const vo_track *t, int32_t id) {
+    const vo_whisper_ids *ids = t->plan->ids;
+    return !ids->multilingual ||
+           (id >= ids->first_language && id < ids->first_language + ids->n_languages);
+}
+
 static bool is_possible(const vo_track *t, const stored_window *w) {
     return w->seek >= 0 && w->seek <= t->plan->content_frames + t->plan->window_frames &&
            w->clip >= 0 && w->clip < t->n_clips && w->prompt_reset_since >= 0 &&
            w->prompt_reset_since <= t->all.n && w->windows >= 0 && w->fallbacks >= 0 &&
            w->steps >= 0 && w->decoded >= 0 && w->covered >= 0 && isfinite(w->covered) &&
-           isfinite(w->last_speech);
+           isfinite(w->last_speech) && is_language(t, w->language);
 }
 
 static bool are_tokens(const vo_track *t, const int32_t *tokens, int n) {
@@ -115,6 +125,8 @@ vo_status vo_track_restore(vo_track *t, vo_error *err) {
         t->covered = w.covered;
         t->last_speech = w.last_speech;
         t->prompt_reset_since = w.prompt_reset_since;
+        t->language = w.language;
+        t->language_probability = w.language_probability;
         t->n_recorded = t->all.n;
         t->counts = (vocis_timings){
             .windows = w.windows, .fallbacks = w.fallbacks, .steps = w.steps, .tokens = w.decoded};

@@ -2,10 +2,10 @@
  *
  * Transcription of a whole input, as a state machine:
  *
- *     COLLECT -> LANGUAGE -> CUT -> RUN -> FINISHED
+ *     COLLECT -> LISTEN -> LANGUAGE -> CUT -> RUN -> FINISHED
  *
- * CUT asks the voice detector where somebody speaks and decides on tracks (track.h): one, or one
- * for every chunk between pauses. RUN has the workers of the session run them (run.h). The
+ * LISTEN asks the voice detector where somebody speaks, CUT decides on tracks (track.h): one, or
+ * one for every chunk between pauses. RUN has the workers of the session run them (run.h). The
  * spectrogram's clamp depends on the whole input, so all of it is made first; the samples, twice as
  * large, are not needed after CUT.
  */
@@ -13,13 +13,15 @@
 #include "base/memory.h"
 #include "pipeline/boost.h"
 #include "pipeline/coverage.h"
+#include "pipeline/language.h"
 #include "pipeline/run.h"
 #include "text/text.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-typedef enum state { COLLECT, LANGUAGE, CUT, RUN, FINISHED } state;
+typedef enum state { COLLECT, LISTEN, LANGUAGE, CUT, RUN, FINISHED } state;
 
 typedef struct job {
     state state;
@@ -50,50 +52,58 @@ static vo_status collect(job *j) {
         model->mel, &model->engine->kernels, model->engine->pool, j->samples, j->n_samples,
         j->plan.window_frames * VO_MEL_HOP, &j->plan.mel, j->err);
     j->result->timings.mel += vo_clock_seconds() - begin;
+    j->state = LISTEN;
+    return status;
+}
+
+/* ---- LISTEN ------------------------------------------------------------------------------- */
+
+static bool is_cut_at_pauses(const job *j) {
+    return j->quiet < 0 && j->plan.params->chunking == VOCIS_CHUNK_SPEECH;
+}
+
+/* Without a voice detector all is as in the reference. */
+static vo_status listen(job *j) {
+    const vocis_transcribe_params *p = j->plan.params;
+    const bool each = p->languages && j->plan.allowed.n > 1;
+    const double begin = vo_clock_seconds();
     j->state = LANGUAGE;
+    if (j->plan.content_frames == 0 || !(is_cut_at_pauses(j) || p->guard || p->recover || each))
+        return VO_OK;
+    const vo_status status =
+        vo_voice_find(j->plan.session->model->engine, j->samples, j->n_samples, &j->voice, j->err);
+    if (p->guard || p->recover) j->plan.voice = &j->voice;
+    j->plan.speech = &j->voice;
+    j->plan.each = each;
+    j->result->timings.cut += vo_clock_seconds() - begin;
     return status;
 }
 
 /* ---- LANGUAGE ----------------------------------------------------------------------------- */
 
+/* The language of the input: that of all windows, or what those with their own begin with. */
 static vo_status choose_language(job *j) {
-    vocis_session *session = j->plan.session;
-    int index = 0;
+    vo_track_plan *plan = &j->plan;
+    vocis_result *r = j->result;
+    int index = vo_language_only(&plan->allowed);
     vo_status status = VO_OK;
-    float probabilities[128] = {0};
-    j->result->language_probability = 1;
-    if (j->plan.params->language) {
-        index = vo_language_find(j->plan.params->language);
-        if (index < 0)
-            return vo_fail(j->err, VO_ERR_ARGUMENT, "the language \"%s\" is not known",
-                           j->plan.params->language);
-        if (!j->plan.ids->multilingual && index != 0)
-            return vo_fail(j->err, VO_ERR_ARGUMENT, "this model knows English only");
-        if (j->plan.ids->multilingual && index >= j->plan.ids->n_languages)
-            return vo_fail(j->err, VO_ERR_ARGUMENT, "this model does not know the language \"%s\"",
-                           j->plan.params->language);
-    } else if (j->plan.journal && vo_journal_language(j->plan.journal, j->plan.ids->n_languages,
-                                                      &index, &j->result->language_probability)) {
-        j->result->language_detected = true;
-    } else if (j->plan.ids->multilingual && j->plan.content_frames > 0) {
-        /* The first 30 s of the padded spectrogram, so that silence is silence, not 0. */
-        status = vo_encode_frames(&j->plan, session->lanes, 0, j->plan.window_frames, j->err);
-        if (status == VO_OK) status = vo_language_of_window(session, probabilities, &index, j->err);
-        if (status == VO_OK && j->plan.journal)
-            status = vo_journal_put_language(j->plan.journal, index, probabilities[index], j->err);
-        j->result->language_probability = probabilities[index];
-        j->result->language_detected = true;
-        session->workers[0].first_encoded = j->plan.content_frames >= j->plan.window_frames;
+    r->language_probability = 1;
+    if (index < 0 && plan->journal)
+        r->language_detected = vo_journal_language(plan->journal, plan->ids->n_languages, &index,
+                                                   &r->language_probability);
+    if (index < 0 && plan->content_frames > 0) {
+        status = vo_language_of_input(plan, j->voice.n ? &j->voice : NULL, &index,
+                                      &r->language_probability, j->err);
+        if (status == VO_OK && plan->journal)
+            status = vo_journal_put_language(plan->journal, index, r->language_probability, j->err);
+        r->language_detected = true;
     }
-    if (!j->plan.ids->multilingual && j->plan.params->task == VOCIS_TRANSLATE)
-        return vo_fail(j->err, VO_ERR_ARGUMENT, "an English-only model cannot translate");
-    j->plan.language = j->plan.ids->first_language + index;
-    j->result->language =
-        j->plan.ids->multilingual && !j->plan.params->language && j->plan.content_frames == 0
-            ? NULL
-            : vo_language_code(index);
+    if (status != VO_OK) return status;
+    plan->language = plan->ids->first_language + (index < 0 ? 0 : index);
+    plan->language_probability = r->language_probability;
+    r->language = vo_language_code(index);
     j->state = CUT;
-    return status;
+    return VO_OK;
 }
 
 /* ---- CUT ---------------------------------------------------------------------------------- */
@@ -132,29 +142,9 @@ static vo_status find_chunks(job *j) {
     return status;
 }
 
-static bool is_cut_at_pauses(const job *j) {
-    return j->quiet < 0 && j->plan.params->chunking == VOCIS_CHUNK_SPEECH;
-}
-
-static vo_status listen(job *j) {
-    const vocis_transcribe_params *p = j->plan.params;
-    vo_status status =
-        vo_voice_find(j->plan.session->model->engine, j->samples, j->n_samples, &j->voice, j->err);
-    if (status != VO_OK) return status;
-    if (p->guard || p->recover) j->plan.voice = &j->voice;
-    j->plan.guard = p->guard;
-    if (p->recover) plan_second_looks(j);
-    if (is_cut_at_pauses(j)) status = find_chunks(j);
-    if (status == VO_OK && j->n_tracks == 0) {
-        j->n_tracks = 1; /* music or a whisper may still hold words */
-        if (p->on_warning)
-            p->on_warning(p->user, "no speech was detected; the input is read as a whole");
-    }
-    return status;
-}
-
 static vo_status cut(job *j) {
     const vocis_transcribe_params *p = j->plan.params;
+    const bool heard = j->voice.n > 0;
     vo_status status = VO_OK;
     double begin = vo_clock_seconds();
     j->state = RUN;
@@ -164,11 +154,16 @@ static vo_status cut(job *j) {
         if (!j->chunks) return vo_fail(j->err, VO_ERR_MEMORY, "no memory for a chunk");
         *j->chunks = (vo_chunk){0, j->plan.content_frames, j->quiet};
     }
-    if (j->plan.content_frames > 0 && (is_cut_at_pauses(j) || p->guard || p->recover)) {
-        status = listen(j);
-        j->result->timings.cut += vo_clock_seconds() - begin;
-    }
+    j->plan.guard = heard && p->guard;
+    if (heard && p->recover) plan_second_looks(j);
+    if (heard && is_cut_at_pauses(j)) status = find_chunks(j);
     if (status != VO_OK) return status;
+    if (j->n_tracks == 0) {
+        j->n_tracks = 1; /* music or a whisper may still hold words */
+        if (p->on_warning)
+            p->on_warning(p->user, "no speech was detected; the input is read as a whole");
+    }
+    j->result->timings.cut += vo_clock_seconds() - begin;
     if (j->owned) {
         vo_free(*j->owned);
         *j->owned = NULL;
@@ -209,6 +204,8 @@ static vo_status check_params(job *j) {
     if (p->chunking == VOCIS_CHUNK_SPEECH && p->clip_timestamps && p->n_clip_timestamps)
         return vo_fail(j->err, VO_ERR_ARGUMENT,
                        "clip timestamps and cutting at pauses exclude each other");
+    if (!j->plan.ids->multilingual && p->task == VOCIS_TRANSLATE)
+        return vo_fail(j->err, VO_ERR_ARGUMENT, "an English-only model cannot translate");
     j->plan.n_temperatures = 1;
     j->plan.temperatures[0] = p->temperature;
     if (p->temperature_increment > 0)
@@ -258,6 +255,7 @@ static vo_status prepare(job *j) {
     const vocis_transcribe_params *p = j->plan.params;
     const vo_tokenizer *tokenizer = j->plan.session->model->tokenizer;
     vo_status status = check_params(j);
+    if (status == VO_OK) status = vo_language_allow(p, j->plan.ids, &j->plan.allowed, j->err);
     if (status == VO_OK) status = set_clips(j);
     if (status == VO_OK) status = set_filters(j);
     if (status == VO_OK)
@@ -283,6 +281,46 @@ static vo_status run(job *j) {
     return vo_run_tracks(&all, j->err);
 }
 
+/* Where windows have languages of their own, that of most speech; none where nothing is said. */
+static void sum_languages(const job *j) {
+    vocis_result *r = j->result;
+    double seconds[VO_MAX_LANGUAGES] = {0}, sums[VO_MAX_LANGUAGES] = {0};
+    int best = -1;
+    if (r->n_segments == 0 && r->language_detected && j->voice.n > 0) {
+        r->language = NULL;
+        r->language_probability = 0;
+    }
+    for (int i = 0; j->plan.each && i < r->n_segments; i++) {
+        const vocis_segment *s = &r->segments[i];
+        const int l = vo_language_find(s->language);
+        if (l < 0) continue;
+        seconds[l] += s->end - s->start;
+        sums[l] += (s->end - s->start) * (double)s->language_probability;
+        if (best < 0 || seconds[l] > seconds[best]) best = l;
+    }
+    if (best < 0 || best == vo_language_find(r->language)) return;
+    r->language = vo_language_code(best);
+    r->language_probability = (float)(sums[best] / seconds[best]);
+}
+
+/* Whether the caller has given the language or it was detected: it is that of all windows. */
+static void warn_of_foreign(const job *j) {
+    const vocis_transcribe_params *p = j->plan.params;
+    const int one = j->plan.language - j->plan.ids->first_language;
+    const double *foreign = j->result->foreign;
+    char sentence[240];
+    int best = 0;
+    for (int i = 0; i < VO_MAX_LANGUAGES; i++)
+        if (foreign[i] > foreign[best]) best = i;
+    if (!p->on_warning || !(foreign[best] > 0)) return;
+    snprintf(sentence, sizeof sentence,
+             "%.0f s of speech sound like %s and were decoded as %s, which may have translated "
+             "them; languages %s,%s writes each in its own",
+             foreign[best], vo_language_name(best), vo_language_name(one), vo_language_code(one),
+             vo_language_code(best));
+    p->on_warning(p->user, sentence);
+}
+
 /* Also after a failure: what was not reached is said so. */
 static vo_status account(job *j) {
     vocis_span *asked = vo_alloc_array((size_t)j->n_clips + 1, sizeof *asked);
@@ -301,6 +339,8 @@ static vo_status step(job *j) {
     switch (j->state) {
     case COLLECT:
         return collect(j);
+    case LISTEN:
+        return listen(j);
     case LANGUAGE:
         return choose_language(j);
     case CUT:
@@ -381,6 +421,8 @@ static vo_status transcribe(vocis_session *session, const float *samples, int64_
     while (status == VO_OK && j.state != FINISHED) status = step(&j);
     if (j.clips) {
         const vo_status accounted = account(&j);
+        sum_languages(&j);
+        warn_of_foreign(&j);
         if (status == VO_OK) status = accounted;
     }
     end(&j);

@@ -246,7 +246,7 @@ static vo_status make_reading(const vo_track *t, const vo_draft_segment *drafts,
     const vo_track_plan *plan = t->plan;
     const vo_whisper *model = plan->session->model->whisper;
     int32_t start[VO_MAX_START];
-    r->first = vo_start_tokens(plan->session, plan->params, plan->language, start);
+    r->first = vo_start_tokens(plan->session, plan->params, t->language, start);
     start[r->first++] = plan->ids->no_timestamps;
     for (int i = 0; i < n_drafts; i++) r->n_text += drafts[i].n_text;
     r->n = r->first + r->n_text + 1;
@@ -299,9 +299,8 @@ static vo_status read_again(vo_track *t, reading *r, vo_error *err) {
 static vo_status list_words(const vo_track *t, const reading *r, vo_word_list *list,
                             vo_error *err) {
     const vo_track_plan *plan = t->plan;
-    const char *language = plan->ids->multilingual
-                               ? vo_language_code(plan->language - plan->ids->first_language)
-                               : NULL;
+    const char *language =
+        plan->ids->multilingual ? vo_language_code(t->language - plan->ids->first_language) : NULL;
     vo_status status = vo_split_words(plan->session->model->tokenizer, r->tokens + r->first,
                                       r->n_text, language, &list->texts, &list->n, err);
     if (status != VO_OK) return status;

@@ -65,6 +65,10 @@ static json_t *json_segment(const vocis_segment *s, bool tokens, bool *failed) {
     vo_json_put(o, "compression_ratio", json_float(s->compression_ratio), failed);
     vo_json_put(o, "no_speech_prob", json_float(s->no_speech_prob), failed);
     if (s->speaker >= 0) vo_json_put(o, "speaker", json_integer(s->speaker), failed);
+    if (s->language) {
+        vo_json_put(o, "language", json_string(s->language), failed);
+        vo_json_put(o, "language_probability", json_float(s->language_probability), failed);
+    }
     if (s->recovered) vo_json_put(o, "recovered", json_true(), failed);
     if (s->words) vo_json_put(o, "words", json_words(s, failed), failed);
     return o;

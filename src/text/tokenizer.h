@@ -44,6 +44,7 @@ const int32_t *vo_tokenizer_non_speech(const vo_tokenizer *tokenizer, int *n);
 
 /* Languages: "en" or "English" or "ENGLISH" or an alias ("castilian") to an index; -1 if
  * unknown. */
+enum { VO_MAX_LANGUAGES = 128 };
 int vo_language_find(const char *name);
 const char *vo_language_code(int index); /* "en", NULL out of range; 100 entries */
 const char *vo_language_name(int index); /* "english" */

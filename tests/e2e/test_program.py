@@ -599,9 +599,31 @@ class Documents(WithModel):
         document = json.loads(run("transcribe", *base, CLIP, "-f", "json")[1])
         self.assertEqual(document["language"], "en")
         self.assertTrue(0.5 < document["language_probability"] <= 1)
+        self.assertEqual([s["language"] for s in document["segments"]],
+                         ["en"] * len(document["segments"]))
+        same = json.loads(run("transcribe", *base, CLIP, "-f", "json", "--languages", "de, en")[1])
+        self.assertEqual((same["language"], same["text"]), ("en", document["text"]))
         status, out, err = self.transcribe(CLIP, "--language", "de")
         self.assertEqual((status, out), (1, ""))
         self.assertIn("English", err)
+        for wrong, said in ((["--languages", "de,en", "-l", "en"], "not both"),
+                            (["--languages", "de,germna"], "german"), (["--languages", ""], "all")):
+            status, out, err = self.transcribe(CLIP, *wrong)
+            self.assertEqual((status, out), (2, ""))
+            self.assertIn(said, err)
+
+    def test_nobody_has_no_language(self):
+        with wave.open(self.path("nobody.wav"), "wb") as f:
+            f.setnchannels(1)
+            f.setsampwidth(2)
+            f.setframerate(16000)
+            f.writeframes(b"\0\0" * int(6.64 * 16000))
+        status, out, err = run("transcribe", "--model", os.path.join(MODELS, "base"), "--chunking",
+                               "vad", "-f", "json", self.path("nobody.wav"))
+        self.assertEqual(status, 0)
+        document = json.loads(out)
+        self.assertEqual((document["text"], document["segments"], document["language"]),
+                         ("", [], None))
 
 
 class Inputs(WithModel):

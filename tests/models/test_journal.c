@@ -314,6 +314,7 @@ static void test_settings(void **state) {
         if (counts(path, whole, sessions[0], speech, n_speech, p)) fail_msg("%s", #member);        \
     } while (0)
     OTHER(language, "en");
+    OTHER(languages, "en,zh");
     OTHER(task, VOCIS_TRANSLATE);
     OTHER(temperature, 0.1f);
     OTHER(temperature_increment, 0.4f);

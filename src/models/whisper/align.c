@@ -33,7 +33,7 @@ static vo_status create_plan(const vo_whisper_state *s, vo_whisper_aligner *a, v
     const int heads = model->n_alignment_heads;
     vo_graph *g = vo_whisper_text_graph(s, err);
     if (!g) return VO_ERR_MEMORY;
-    vo_whisper_text_inputs in = vo_whisper_make_inputs(s, g, CAPACITY, CAPACITY);
+    vo_whisper_text_inputs in = vo_whisper_make_inputs(s->self, g, CAPACITY, CAPACITY);
     in.seen = vo_input(g, VO_I32, CAPACITY, 0, VO_PARAM_ROWS, 1);
     in.weights = outputs;
     vo_array *logits = vo_whisper_decoder(g, model, s->self, s->cross, &in);

@@ -86,7 +86,7 @@ static vo_array *cross_attention(vo_graph *g, const vo_whisper *model, vo_kv *ca
     vo_array *k = vo_kv_keys(cache, g, i), *v = vo_kv_values(cache, g, i);
     note_weights(g, model, i, q, k, in);
     vo_array *a =
-        vo_attention_cached(g, q, k, v, NULL, in->window, in->audio_length, dims->n_audio_ctx,
+        vo_attention_cached(g, q, k, v, in->heard, in->window, in->audio_length, dims->n_audio_ctx,
                             attention_scale(dims->n_text_state, dims->n_text_head));
     return vo_add(g, x, vo_nn_apply_linear(g, &layer->out, a)); /* [n, d] */
 }

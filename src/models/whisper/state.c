@@ -47,9 +47,8 @@ vo_graph *vo_whisper_text_graph(const vo_whisper_state *s, vo_error *err) {
     return g;
 }
 
-vo_whisper_text_inputs vo_whisper_make_inputs(const vo_whisper_state *s, vo_graph *g, int n,
-                                              int picked) {
-    const int64_t cells = (int64_t)vo_kv_table_entries(s->self);
+vo_whisper_text_inputs vo_whisper_make_inputs(const vo_kv *self, vo_graph *g, int n, int picked) {
+    const int64_t cells = (int64_t)vo_kv_table_entries(self);
     return (vo_whisper_text_inputs){.tokens = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
                                     .positions = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
                                     .slots = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
@@ -59,7 +58,7 @@ vo_whisper_text_inputs vo_whisper_make_inputs(const vo_whisper_state *s, vo_grap
                                     .audio_length = vo_input(g, VO_I32, n, 0, VO_PARAM_ROWS, 1),
                                     .table = vo_input(g, VO_I32, cells, 0, VO_PARAM_NONE, 0),
                                     .picked = vo_input(g, VO_I32, picked, 0, VO_PARAM_OUT, 1),
-                                    .max_length = vo_kv_max_length(s->self)};
+                                    .max_length = vo_kv_max_length(self)};
 }
 
 void vo_whisper_find_inputs(vo_whisper_text_plan *p, const vo_whisper_text_inputs *in) {
@@ -77,7 +76,7 @@ void vo_whisper_find_inputs(vo_whisper_text_plan *p, const vo_whisper_text_input
 static vo_status create_text_plan(vo_whisper_state *s, vo_error *err) {
     vo_graph *g = vo_whisper_text_graph(s, err);
     if (!g) return VO_ERR_MEMORY;
-    const vo_whisper_text_inputs in = vo_whisper_make_inputs(s, g, s->capacity, s->n_logits);
+    const vo_whisper_text_inputs in = vo_whisper_make_inputs(s->self, g, s->capacity, s->n_logits);
     vo_array *logits = vo_whisper_decoder(g, s->model, s->self, s->cross, &in);
     vo_status status =
         vo_plan_create(&s->runtime, g, &logits, 1, (vo_plan_params){.observer = s->model->observer},
@@ -98,6 +97,10 @@ static int self_slots(const vo_whisper_dims *dims, vo_whisper_state_params p) {
     int own = dims->n_text_ctx / 2 + 2, rows = p.rows / p.windows;
     if (own > dims->n_text_ctx) own = dims->n_text_ctx;
     return p.windows * (dims->n_text_ctx + (rows - 1) * own) + p.rows % p.windows * own;
+}
+
+vo_dtype vo_whisper_self_type(vo_compute compute) {
+    return compute == VO_COMPUTE_F32 ? VO_F32 : VO_F16;
 }
 
 /* Reading keys and values of the audio is most of a step of many windows. */
@@ -132,7 +135,7 @@ vo_status vo_whisper_state_create(const vo_whisper *model, const vo_runtime *run
                          .rows = params.rows,
                          .max_length = dims->n_text_ctx,
                          .slots = self_slots(dims, params),
-                         .dtype = model->compute == VO_COMPUTE_F32 ? VO_F32 : VO_F16};
+                         .dtype = vo_whisper_self_type(model->compute)};
     vo_kv_params cross = self;
     cross.dtype = cross_type(model->compute);
     cross.rows = params.windows;
@@ -157,6 +160,7 @@ void vo_whisper_state_destroy(vo_whisper_state *s) {
     vo_plan_destroy(s->audio_plan);
     vo_plan_destroy(s->text.plan);
     vo_whisper_aligner_destroy(s->aligner);
+    vo_whisper_listener_destroy(s->listener);
     vo_kv_destroy(s->self);
     if (!s->p.heard) vo_kv_destroy(s->cross);
     vo_free(s->logits);

@@ -23,17 +23,21 @@ struct vo_whisper_state {
     float *mel, *audio;
     int32_t *audio_slots;
     vo_whisper_text_plan text;
-    int capacity;                       /* tokens of one run */
-    int n_logits;                       /* most of one run */
-    int *fed;                           /* [rows] scratch of a step */
-    float **logits;                     /* [n_logits], into the plan's output */
-    struct vo_whisper_aligner *aligner; /* align.c; NULL before its first use */
+    int capacity;                         /* tokens of one run */
+    int n_logits;                         /* most of one run */
+    int *fed;                             /* [rows] scratch of a step */
+    float **logits;                       /* [n_logits], into the plan's output */
+    struct vo_whisper_aligner *aligner;   /* align.c; NULL before its first use */
+    struct vo_whisper_listener *listener; /* listen.c, likewise */
 };
 
+/* Of keys and values of tokens. */
+vo_dtype vo_whisper_self_type(vo_compute compute);
 /* A graph with the arithmetic of the decoder; NULL when memory is short. */
 vo_graph *vo_whisper_text_graph(const vo_whisper_state *state, vo_error *err);
-/* Inputs for n tokens, of which so many are picked; and where they are once the plan is made. */
-vo_whisper_text_inputs vo_whisper_make_inputs(const vo_whisper_state *state, vo_graph *graph, int n,
+/* Inputs for n tokens, of which so many are picked, and the cache of their rows; and where they are
+ * once the plan is made. */
+vo_whisper_text_inputs vo_whisper_make_inputs(const vo_kv *self, vo_graph *graph, int n,
                                               int picked);
 void vo_whisper_find_inputs(vo_whisper_text_plan *plan, const vo_whisper_text_inputs *in);
 /* Tokens [from, from + n) of a feed become inputs at, at + 1 ... of the next run. */
@@ -46,7 +50,8 @@ vo_status vo_whisper_run_text(vo_whisper_state *state, const vo_whisper_text_pla
 vo_status vo_whisper_check_feed(const vo_whisper_state *state, const vo_whisper_feed *feed,
                                 vo_error *err);
 
-/* align.c */
+/* align.c, listen.c; NULL allowed */
 void vo_whisper_aligner_destroy(struct vo_whisper_aligner *aligner);
+void vo_whisper_listener_destroy(struct vo_whisper_listener *listener);
 
 #endif

@@ -71,7 +71,9 @@ typedef struct vo_whisper_text_inputs {
     vo_array *table;                 /* int32: the self cache's slot table */
     vo_array *picked;                /* int32 [m]: which of the n get logits */
     int64_t max_length;
-    vo_array *seen; /* int32 [n]: audio positions that weights count; NULL: nobody wants any */
+    vo_array *heard; /* int32 [windows * n_audio_ctx]: slots of the audio positions that a window
+                        stands for; NULL: its own, from the first on */
+    vo_array *seen;  /* int32 [n]: audio positions that weights count; NULL: nobody wants any */
     vo_array *
         *weights; /* [n_alignment_heads] results: [n, n_audio_ctx], see vo_attention_weights */
 } vo_whisper_text_inputs;
@@ -137,6 +139,20 @@ typedef struct vo_whisper_alignment {
 /* The first call makes a plan of its own. The result does not depend on anything else that the
  * state holds. */
 vo_status vo_whisper_align(vo_whisper_state *state, const vo_whisper_alignment *job, vo_error *err);
+
+/* Audio positions [from, from + count) of a window. */
+typedef struct vo_whisper_positions {
+    int from, count;
+} vo_whisper_positions;
+
+enum { VO_WHISPER_MAX_PARTS = 16 };
+
+/* listen.c: the logits after one token at the beginning of a text when only that part of a window
+ * is listened to, for each of n parts: [n], [n_vocab] each, borrowed until the next call. Rows are
+ * not touched. The first call makes a plan of its own. */
+vo_status vo_whisper_listen(vo_whisper_state *state, int window, int32_t token,
+                            const vo_whisper_positions *parts, int n, const float *const **logits,
+                            vo_error *err);
 
 /* Bytes that a step of the decoder reads at least: its matrices, and the keys and values of as many
  * windows. */
