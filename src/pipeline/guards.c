@@ -53,25 +53,35 @@ static bool is_alike(double a, double b) {
     return fabs(a - b) <= 0.1 + 0.25 * fmax(a, b);
 }
 
+/* Speech between two pauses, from span *at on, of those that lie between two times for the most
+ * part; false after the last. */
+static bool next_utterance(const vo_voice *voice, double start, double end, int *at,
+                           double *seconds) {
+    const vocis_span *first = NULL, *last = NULL;
+    for (; *at < voice->n_spans; (*at)++) {
+        const vocis_span *s = &voice->spans[*at];
+        const double middle = (s->start + s->end) / 2;
+        if (s->start >= end || (last && s->start - last->end >= PAUSE)) break;
+        if (middle < start || middle > end) continue;
+        if (!first) first = s;
+        last = s;
+    }
+    if (first) *seconds = last->end - first->start;
+    return first;
+}
+
 bool vo_loop_is_spoken(const vo_voice *voice, double start, double end, int times) {
-    vocis_span *said = vo_alloc_array((size_t)voice->n_spans + 1, sizeof *said);
-    int n = 0;
-    for (int i = vo_voice_first(voice, start); said && i < voice->n_spans; i++) {
-        const vocis_span *s = &voice->spans[i];
-        if (s->start >= end) break;
-        if ((s->start + s->end) / 2 < start || (s->start + s->end) / 2 > end) continue;
-        if (n > 0 && s->start - said[n - 1].end < PAUSE)
-            said[n - 1].end = s->end;
-        else
-            said[n++] = *s;
-    }
-    bool spoken = times > 0 && n > 0 && n % times == 0;
-    for (int i = spoken ? n / times : n; i < n; i++) {
-        const vocis_span *before = &said[i - n / times];
-        spoken = spoken && is_alike(said[i].end - said[i].start, before->end - before->start);
-    }
-    vo_free(said);
-    return spoken;
+    const int first = vo_voice_first(voice, start);
+    int behind = first, ahead = first, n = 0;
+    double before, after;
+    while (next_utterance(voice, start, end, &ahead, &after)) n++;
+    if (times <= 0 || n == 0 || n % times != 0) return false;
+    ahead = first;
+    for (int i = 0; i < n / times; i++) next_utterance(voice, start, end, &ahead, &after);
+    while (next_utterance(voice, start, end, &ahead, &after) &&
+           next_utterance(voice, start, end, &behind, &before))
+        if (!is_alike(after, before)) return false;
+    return true;
 }
 
 /* ---- silence -------------------------------------------------------------------------------- */
