@@ -165,7 +165,7 @@ static void drop_unlikely(float (*logprobs)[VO_MAX_LANGUAGES], const double *wei
  * certain: [n] probabilities of the path. */
 static vo_status confirm(const vo_track *t, const vocis_span *parts, int n, int before, int *path,
                          double *certain, vo_error *err) {
-    vocis_span stretches[VO_CODESWITCH_PARTS];
+    vocis_span stretches[VO_CODESWITCH_PARTS] = {{0}};
     float logprobs[VO_CODESWITCH_PARTS][VO_MAX_LANGUAGES];
     int of[VO_CODESWITCH_PARTS], many = 0;
     for (int i = 0; i < n; i++) {

@@ -137,16 +137,14 @@ static void test_each_its_own(void **state) {
     join(&en, 60, 40);
     join(&zh, 0, 10);
     join(&es, 0, 10);
-    for (int i = 0; i < 3; i++) {
-        const vocis_chunking how = i == 1 ? VOCIS_CHUNK_SPEECH : VOCIS_CHUNK_SEQUENTIAL;
-        const vocis_transcribe_params p = params_of(how, i == 0   ? "en,zh,es"
-                                                         : i == 1 ? "all"
-                                                                  : NULL);
+    for (int i = 0; i < 2; i++) {
+        const vocis_transcribe_params p = i == 0 ? params_of(VOCIS_CHUNK_SEQUENTIAL, "en,zh,es")
+                                                 : params_of(VOCIS_CHUNK_SPEECH, "all");
         vocis_result *r = run(1, &p);
         assert_string_equal(r->language, "en");
         assert_holds(r, "en", 0, 42, "blossomed in full freshness like a rose in spring");
         assert_holds(r, "zh", 40, 46, estate);
-        assert_holds(r, "es", 44, 54, i == 0 ? libri_vox : "Todas las grabaciones de LibriVox");
+        assert_holds(r, "es", 44, 54, libri_vox);
         vo_result_destroy(r);
     }
 }
