@@ -20,9 +20,9 @@
 #define FLOOR            (-4.6) /* log-probability: no part is surer than 99 % */
 #define CHANGE           2.0    /* price of a change, in log-probability */
 #define SUPPORT          1.0    /* parts that a language must have to be considered */
-#define SURE             0.9 /* probability of a stretch as a whole that counts more than its parts */
-#define FOUND_AGAIN      0.5 /* and that a change needs */
-#define SHORTEST_STRETCH 0.5 /* seconds of speech in one language */
+#define SURE             0.9    /* probability of a whole stretch that outdoes its parts, */
+#define FOUND_AGAIN      0.5    /* and one that a change needs */
+#define SHORTEST_STRETCH 0.5    /* seconds of speech in one language */
 
 static const double STEP = 512.0 / VOCIS_SAMPLE_RATE; /* seconds: the voice detector's */
 
