@@ -188,7 +188,8 @@ static vo_status probabilities_of(vocis_engine *engine, const float *samples, in
     vo_silero_state *state = NULL;
     int64_t whole = n_samples / VO_SILERO_WINDOW, rest = n_samples % VO_SILERO_WINDOW;
     vo_status status = vo_silero_load_builtin(&model, err);
-    if (status == VO_OK) status = vo_silero_state_create(model, &engine->runtime, &state, err);
+    if (status == VO_OK)
+        status = vo_silero_state_create(model, &engine->runtime, engine->pool, &state, err);
     if (status == VO_OK) status = vo_silero_run(state, samples, whole, probabilities, err);
     if (status == VO_OK && rest) {
         float last[VO_SILERO_WINDOW] = {0};

@@ -466,8 +466,8 @@ static vo_status create(vocis_stream *s, const vocis_stream_params *params, vo_e
         return vo_fail(err, VO_ERR_MEMORY, "no memory for a stream");
     status = vo_silero_load_builtin(&s->vad, err);
     if (status == VO_OK)
-        status =
-            vo_silero_state_create(s->vad, &s->session->model->engine->runtime, &s->vad_state, err);
+        status = vo_silero_state_create(s->vad, &s->session->model->engine->runtime, NULL,
+                                        &s->vad_state, err);
     if (status != VO_OK) return status;
     s->thread = vo_thread_create(work, s, err);
     return s->thread ? VO_OK : VO_ERR_MEMORY;

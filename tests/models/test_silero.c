@@ -75,7 +75,8 @@ static stream open_stream(const vocis_engine *e, const char *weights) {
     if (status == VO_OK)
         status =
             weights ? vo_silero_load(file, &s.model, &err) : vo_silero_load_builtin(&s.model, &err);
-    if (status == VO_OK) status = vo_silero_state_create(s.model, &e->runtime, &s.state, &err);
+    if (status == VO_OK)
+        status = vo_silero_state_create(s.model, &e->runtime, e->pool, &s.state, &err);
     if (status != VO_OK) fail_msg("%s", err.message);
     return s;
 }

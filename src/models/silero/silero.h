@@ -7,6 +7,7 @@
 #ifndef VO_MODELS_SILERO_SILERO_H
 #define VO_MODELS_SILERO_SILERO_H
 
+#include "base/pool.h"
 #include "formats/format.h"
 #include "nn/nn.h"
 #include "tensor/plan.h"
@@ -39,16 +40,19 @@ vo_status vo_silero_load(vo_weights *weights, vo_silero **model, vo_error *err);
 vo_status vo_silero_load_builtin(vo_silero **model, vo_error *err);
 void vo_silero_destroy(vo_silero *model);
 
-/* forward.c: records the network. x [n * 640, 1]: context, window and mirror image of n windows;
- * state [2, 128], carried on -> probabilities [n, 1] */
-vo_array *vo_silero_forward(vo_graph *graph, const vo_silero *model, vo_array *x, vo_array *state);
+/* forward.c: records the network in two parts, as only the second goes from window to window.
+ * x [n * 640, 1]: context, window and mirror image of n windows -> gates of the LSTM [n, 512] */
+vo_array *vo_silero_listen(vo_graph *graph, const vo_silero *model, vo_array *x);
+/* x: those gates; state [2, 128], carried on -> probabilities [n, 1] */
+vo_array *vo_silero_decide(vo_graph *graph, const vo_silero *model, vo_array *x, vo_array *state);
 
 /* ---- one stream ----------------------------------------------------------------------------- */
 
 typedef struct vo_silero_state vo_silero_state;
 
-/* The model and what the runtime points to must outlive it. */
-vo_status vo_silero_state_create(const vo_silero *model, const vo_runtime *runtime,
+/* The model, the pool, and what the runtime points to must outlive it. pool: whose threads share
+ * long runs; NULL: the calling thread alone. */
+vo_status vo_silero_state_create(const vo_silero *model, const vo_runtime *runtime, vo_pool *pool,
                                  vo_silero_state **state, vo_error *err);
 void vo_silero_state_destroy(vo_silero_state *state);
 /* Forgets everything heard: the next window is the first of a stream. */
