@@ -19,10 +19,9 @@
 #define FULL_WEIGHT      2.0    /* seconds from which a part counts fully */
 #define FLOOR            (-4.6) /* log-probability: no part is surer than 99 % */
 #define CHANGE           2.0    /* price of a change, in log-probability */
-#define SUPPORT          1.0    /* parts that a language must have to be considered */
-#define SURE             0.9    /* probability of a whole stretch that outdoes its parts, */
-#define FOUND_AGAIN      0.5    /* and one that a change needs */
-#define SHORTEST_STRETCH 0.5    /* seconds of speech in one language */
+#define SUPPORT          0.4    /* parts that a language must have to be considered */
+#define DOUBT            2.3 /* log-probability by which a stretch must outdo the language before */
+#define SHORTEST_STRETCH 0.5 /* seconds of speech in one language */
 
 static const double STEP = 512.0 / VOCIS_SAMPLE_RATE; /* seconds: the voice detector's */
 
@@ -71,12 +70,13 @@ int vo_codeswitch_parts(const vo_voice *voice, double from, double to,
 /* ---- the path ------------------------------------------------------------------------------- */
 
 void vo_codeswitch_path(const float (*logprobs)[VO_MAX_LANGUAGES], const double *weights, int n,
-                        const vo_language_set *set, int before, int *path) {
+                        const vo_language_set *set, int allowed, int before, int expected,
+                        int *path) {
     double score[VO_MAX_LANGUAGES];
     uint8_t from[VO_CODESWITCH_PARTS][VO_MAX_LANGUAGES];
-    const double price = CHANGE + log(fmax(set->n - 1, 1)) / 2;
+    const double price = CHANGE + log(fmax(allowed - 1, 1)) / 2;
     int best = before;
-    for (int l = 0; l < VO_MAX_LANGUAGES; l++) score[l] = l == before ? 0 : -price;
+    for (int l = 0; l < VO_MAX_LANGUAGES; l++) score[l] = l == before || l == expected ? 0 : -price;
     for (int i = 0; i < n; i++) {
         const double changed = score[best] - price;
         const int leader = best;
@@ -139,7 +139,7 @@ static vo_status listen(const vo_track *t, const vocis_span *parts, int n,
  * many unlikely ones share would make every part unsure. Log-probabilities become those among the
  * rest. */
 static void drop_unlikely(float (*logprobs)[VO_MAX_LANGUAGES], const double *weights, int n,
-                          int before, vo_language_set *set) {
+                          int before, int expected, vo_language_set *set) {
     double sums[VO_MAX_LANGUAGES] = {0}, most = 0;
     for (int l = 0; l < VO_MAX_LANGUAGES; l++) {
         for (int i = 0; set->has[l] && i < n; i++)
@@ -147,7 +147,8 @@ static void drop_unlikely(float (*logprobs)[VO_MAX_LANGUAGES], const double *wei
         most = fmax(most, sums[l]);
     }
     for (int l = 0; l < VO_MAX_LANGUAGES; l++) {
-        if (!set->has[l] || l == before || sums[l] >= fmin(SUPPORT, most / 2)) continue;
+        if (!set->has[l] || l == before || l == expected || sums[l] >= fmin(SUPPORT, most / 2))
+            continue;
         set->has[l] = false;
         set->n--;
     }
@@ -160,11 +161,13 @@ static void drop_unlikely(float (*logprobs)[VO_MAX_LANGUAGES], const double *wei
     }
 }
 
-/* Every stretch of one language in the path is heard once more, as a whole, which is surer than its
- * parts are: another language may count instead, and one that is not found again is the one before.
- * certain: [n] probabilities of the path. */
-static vo_status confirm(const vo_track *t, const vocis_span *parts, int n, int before, int *path,
+/* Every stretch of one language in the path is heard once more, as a whole: a language that is not
+ * ten times as likely then as the one before gives way to that. certain: [n] probabilities of the
+ * path. */
+static vo_status confirm(const vo_track *t, const vocis_span *parts, int n, int *path,
                          double *certain, vo_error *err) {
+    const int first = t->plan->ids->first_language;
+    int before = path[0] == t->expected - first ? path[0] : t->language - first;
     vocis_span stretches[VO_CODESWITCH_PARTS] = {{0}};
     float logprobs[VO_CODESWITCH_PARTS][VO_MAX_LANGUAGES];
     int of[VO_CODESWITCH_PARTS], many = 0;
@@ -177,9 +180,7 @@ static vo_status confirm(const vo_track *t, const vocis_span *parts, int n, int 
     for (int i = 0; status == VO_OK && i < n; i++) {
         const float *p = logprobs[of[i]];
         int language = path[i];
-        for (int l = 0; l < t->plan->ids->n_languages; l++)
-            if (exp((double)p[l]) >= SURE) language = l;
-        if (exp((double)p[language]) < FOUND_AGAIN) language = before;
+        if ((double)(p[before] - p[language]) > -DOUBT) language = before;
         certain[i] = exp((double)p[language]);
         path[i] = before = language;
     }
@@ -204,7 +205,8 @@ static int first_stretch(const vocis_span *parts, int *path, int n) {
 
 vo_status vo_codeswitch_window(vo_track *t, vo_error *err) {
     const vo_track_plan *plan = t->plan;
-    const int first = plan->ids->first_language;
+    const int first = plan->ids->first_language, before = t->language - first,
+              expected = t->expected - first;
     vocis_span parts[VO_CODESWITCH_PARTS];
     float logprobs[VO_CODESWITCH_PARTS][VO_MAX_LANGUAGES];
     double weights[VO_CODESWITCH_PARTS] = {0}, certain[VO_CODESWITCH_PARTS] = {0};
@@ -217,21 +219,22 @@ vo_status vo_codeswitch_window(vo_track *t, vo_error *err) {
     if (status != VO_OK) return status;
     for (int i = 0; i < n; i++) weights[i] = fmin(1, (parts[i].end - parts[i].start) / FULL_WEIGHT);
     vo_language_set set = plan->allowed;
-    drop_unlikely(logprobs, weights, n, t->language - first, &set);
+    drop_unlikely(logprobs, weights, n, before, expected, &set);
     vo_codeswitch_path((const float(*)[VO_MAX_LANGUAGES])logprobs, weights, n, &set,
-                       t->language - first, path);
-    status = confirm(t, parts, n, t->language - first, path, certain, err);
+                       plan->allowed.n, before, expected, path);
+    status = confirm(t, parts, n, path, certain, err);
     const int many = first_stretch(parts, path, n);
     double seconds = 0, sum = 0;
     for (int i = 0; i < many; i++) {
         seconds += parts[i].end - parts[i].start;
         sum += (parts[i].end - parts[i].start) * certain[i];
     }
-    t->language = first + path[0];
+    t->language = t->expected = first + path[0];
     t->language_probability = seconds > 0 ? (float)(sum / seconds) : 0;
     t->lane->worker->timings.decode += vo_clock_seconds() - begin;
     if (status != VO_OK || many == n) return status;
     t->cut = (int64_t)((parts[many - 1].end + parts[many].start) / 2 / VO_SECONDS_PER_FRAME);
     t->size = t->cut - t->seek;
+    t->after_cut = first + path[many];
     return vo_encode_frames(plan, t->lane, t->seek, t->size, err);
 }

@@ -22,8 +22,11 @@ int vo_codeswitch_parts(const vo_voice *voice, double from, double to,
                         vocis_span parts[VO_CODESWITCH_PARTS]);
 
 /* The likeliest languages of n parts, path[n]. logprobs: [n][VO_MAX_LANGUAGES], of which
- * n_languages count; weights: [n], of each part; before: the language that comes before them. */
+ * set counts; weights: [n], of each part; allowed: how many languages there might be, which decides
+ * on the price of a change; before, expected: languages that the first part may have for nothing.
+ */
 void vo_codeswitch_path(const float (*logprobs)[VO_MAX_LANGUAGES], const double *weights, int n,
-                        const vo_language_set *set, int before, int *path);
+                        const vo_language_set *set, int allowed, int before, int expected,
+                        int *path);
 
 #endif

@@ -47,6 +47,7 @@ vo_status vo_track_create(const vo_track_plan *plan, const int64_t *clips, int n
                         .n_clips = n_clips,
                         .last = plan->content_frames,
                         .language = plan->language,
+                        .expected = plan->language,
                         .language_probability = plan->language_probability,
                         .pending = pending};
         memcpy(copy, clips, (size_t)n_clips * 2 * sizeof *copy);
@@ -372,12 +373,14 @@ static int draft_segments(const vo_track *t, vo_draft_segment *drafts, bool sing
     return n;
 }
 
-/* A window that ends where the language changes is done with when no speech is left before that. */
+/* A window that ends where the language changes is done with when no speech is left before that.
+ * The next one then expects what this one has heard behind. */
 static void finish_language(vo_track *t) {
     if (t->seek < t->cut &&
         vo_voice_seconds(t->plan->speech, (double)t->seek * VO_SECONDS_PER_FRAME,
                          (double)t->cut * VO_SECONDS_PER_FRAME) < NO_WORD)
         t->seek = t->cut;
+    if (t->cut > 0 && t->seek >= t->cut) t->expected = t->after_cut;
 }
 
 static vo_status split_window(vo_track *t, vo_error *err) {
@@ -386,6 +389,7 @@ static vo_status split_window(vo_track *t, vo_error *err) {
     t->state = VO_TRACK_COVER;
     if (is_silence(t)) {
         t->seek += t->size;
+        finish_language(t);
         return VO_OK;
     }
     vo_word_window window = {.seek = t->seek,
@@ -459,7 +463,7 @@ static vo_status start_hole(vo_track *t, vo_error *err) {
     t->sub->first = clip[0];
     t->sub->last = clip[1];
     t->sub->last_speech = hole.start;
-    t->sub->language = t->language;
+    t->sub->language = t->sub->expected = t->language;
     t->sub->language_probability = t->language_probability;
     return VO_OK;
 }

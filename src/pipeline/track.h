@@ -82,6 +82,8 @@ typedef struct vo_track {
     int64_t seek, size;  /* current window: first frame, frames of audio in it */
     int64_t cut;         /* where it ends because the language changes there; or 0 */
     int32_t language;    /* of the window, as the plan's; with its probability */
+    int32_t expected;    /* of the next window: the same, or that behind the cut: */
+    int32_t after_cut;
     float language_probability;
 
     vo_token_list all; /* initial prompt, then the tokens of every segment */

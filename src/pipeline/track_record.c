@@ -16,11 +16,12 @@ typedef struct stored_window {
     int32_t index, clip, prompt_reset_since;
     int32_t n_tokens, n_segments, n_removed;
     int32_t windows, fallbacks, steps, decoded;
-    int32_t language;
+    int32_t language, expected;
     float language_probability;
+    int32_t zero;
 } stored_window;
 
-_Static_assert(sizeof(stored_window) == 72, "no padding");
+_Static_assert(sizeof(stored_window) == 80, "no padding");
 
 /* After a window, before its segments leave. */
 vo_status vo_track_record(vo_track *t, vo_error *err) {
@@ -39,6 +40,7 @@ vo_status vo_track_record(vo_track *t, vo_error *err) {
                                   .steps = t->counts.steps,
                                   .decoded = t->counts.tokens,
                                   .language = t->language,
+                                  .expected = t->expected,
                                   .language_probability = t->language_probability};
     vo_buf out = {0};
     vo_buf_append(&out, &stored, sizeof stored);
@@ -68,7 +70,7 @@ static bool is_possible(const vo_track *t, const stored_window *w) {
            w->clip >= 0 && w->clip < t->n_clips && w->prompt_reset_since >= 0 &&
            w->prompt_reset_since <= t->all.n && w->windows >= 0 && w->fallbacks >= 0 &&
            w->steps >= 0 && w->decoded >= 0 && w->covered >= 0 && isfinite(w->covered) &&
-           isfinite(w->last_speech) && is_language(t, w->language);
+           isfinite(w->last_speech) && is_language(t, w->language) && is_language(t, w->expected);
 }
 
 static bool are_tokens(const vo_track *t, const int32_t *tokens, int n) {
@@ -126,6 +128,7 @@ vo_status vo_track_restore(vo_track *t, vo_error *err) {
         t->last_speech = w.last_speech;
         t->prompt_reset_since = w.prompt_reset_since;
         t->language = w.language;
+        t->expected = w.expected;
         t->language_probability = w.language_probability;
         t->n_recorded = t->all.n;
         t->counts = (vocis_timings){

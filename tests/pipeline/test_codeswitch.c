@@ -57,8 +57,8 @@ static void test_many_parts(void **state) {
 
 /* The path of parts of full weight that have the probability p of one language and share the rest.
  */
-static void check_path(const vo_language_set *set, int before, const int *said, const double *p,
-                       int n, const int *wanted) {
+static void check_path(const vo_language_set *set, int before, int expected, const int *said,
+                       const double *p, int n, const int *wanted) {
     float logprobs[VO_CODESWITCH_PARTS][VO_MAX_LANGUAGES];
     double weights[VO_CODESWITCH_PARTS];
     int path[VO_CODESWITCH_PARTS];
@@ -67,7 +67,8 @@ static void check_path(const vo_language_set *set, int before, const int *said, 
         for (int l = 0; l < VO_MAX_LANGUAGES; l++)
             logprobs[i][l] = (float)log(l == said[i] ? p[i] : (1 - p[i]) / (set->n - 1));
     }
-    vo_codeswitch_path((const float(*)[VO_MAX_LANGUAGES])logprobs, weights, n, set, before, path);
+    vo_codeswitch_path((const float(*)[VO_MAX_LANGUAGES])logprobs, weights, n, set, set->n, before,
+                       expected, path);
     for (int i = 0; i < n; i++) assert_int_equal(path[i], wanted[i]);
 }
 
@@ -75,19 +76,23 @@ static void test_path(void **state) {
     vo_language_set three = {.n = 3};
     three.has[EN] = three.has[ZH] = three.has[ES] = true;
     /* a sure change in both directions, one that is not sure, and the language before */
-    check_path(&three, EN, (int[]){EN, EN, ES, ES, ES, ZH}, (double[]){.9, .9, .99, .99, .9, .999},
-               6, (int[]){EN, EN, ES, ES, ES, ZH});
-    check_path(&three, EN, (int[]){EN, ES, EN}, (double[]){.9, .6, .9}, 3, (int[]){EN, EN, EN});
-    check_path(&three, EN, (int[]){ES}, (double[]){.7}, 1, (int[]){EN});
-    check_path(&three, ES, (int[]){ES}, (double[]){.7}, 1, (int[]){ES});
-    check_path(&three, EN, (int[]){ES}, (double[]){.99}, 1, (int[]){ES});
+    check_path(&three, EN, EN, (int[]){EN, EN, ES, ES, ES, ZH},
+               (double[]){.9, .9, .99, .99, .9, .999}, 6, (int[]){EN, EN, ES, ES, ES, ZH});
+    check_path(&three, EN, EN, (int[]){EN, ES, EN}, (double[]){.9, .6, .9}, 3, (int[]){EN, EN, EN});
+    check_path(&three, EN, EN, (int[]){ES}, (double[]){.7}, 1, (int[]){EN});
+    check_path(&three, ES, ES, (int[]){ES}, (double[]){.7}, 1, (int[]){ES});
+    check_path(&three, EN, EN, (int[]){ES}, (double[]){.99}, 1, (int[]){ES});
+    /* where a change was heard before, either side costs nothing */
+    check_path(&three, EN, ES, (int[]){ES}, (double[]){.7}, 1, (int[]){ES});
+    check_path(&three, EN, ES, (int[]){EN}, (double[]){.7}, 1, (int[]){EN});
     /* a language that is not allowed is none, however sure */
-    check_path(&three, EN, (int[]){DE, DE}, (double[]){.99, .99}, 2, (int[]){EN, EN});
+    check_path(&three, EN, EN, (int[]){DE, DE}, (double[]){.99, .99}, 2, (int[]){EN, EN});
     /* the more languages, the surer a change must be */
     vo_language_set all = {.n = 99};
     for (int i = 0; i < all.n; i++) all.has[i] = true;
-    check_path(&all, EN, (int[]){EN, ES, EN}, (double[]){.9, .999, .9}, 3, (int[]){EN, EN, EN});
-    check_path(&all, EN, (int[]){EN, ES, ES}, (double[]){.9, .999, .999}, 3, (int[]){EN, ES, ES});
+    check_path(&all, EN, EN, (int[]){EN, ES, EN}, (double[]){.9, .999, .9}, 3, (int[]){EN, EN, EN});
+    check_path(&all, EN, EN, (int[]){EN, ES, ES}, (double[]){.9, .999, .999}, 3,
+               (int[]){EN, ES, ES});
 }
 
 static void check_set(const char *language, const char *languages, int n, const char *refusal) {
