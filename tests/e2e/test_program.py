@@ -847,7 +847,7 @@ class Resuming(WithModel):
             begin = time.time()
             self.assertEqual(self.transcribe("-o", self.path("plain"), *words), (0, "", ""))
             seconds = time.time() - begin
-            self.kill_again_and_again(5, 0.7 * seconds, ["-o", self.path("out"), *words])
+            self.kill_again_and_again(3, 0.7 * seconds, ["-o", self.path("out"), *words])
             # the same documents, no journal, nothing half written
             self.assertEqual(self.documents(self.path("out")), self.documents(self.path("plain")))
             shutil.rmtree(self.path("out"))
