@@ -69,14 +69,17 @@ int vo_codeswitch_parts(const vo_voice *voice, double from, double to,
 
 /* ---- the path ------------------------------------------------------------------------------- */
 
+double vo_codeswitch_price(const vo_language_set *set) {
+    return CHANGE + log(fmax(set->n - 1, 1)) / 2;
+}
+
 void vo_codeswitch_path(const float (*logprobs)[VO_MAX_LANGUAGES], const double *weights, int n,
-                        const vo_language_set *set, int allowed, int before, int expected,
-                        int *path) {
+                        const vo_language_set *set, const double *initial, int *path) {
     double score[VO_MAX_LANGUAGES];
     uint8_t from[VO_CODESWITCH_PARTS][VO_MAX_LANGUAGES];
-    const double price = CHANGE + log(fmax(allowed - 1, 1)) / 2;
-    int best = before;
-    for (int l = 0; l < VO_MAX_LANGUAGES; l++) score[l] = l == before || l == expected ? 0 : -price;
+    const double price = vo_codeswitch_price(set);
+    int best = 0;
+    memcpy(score, initial, sizeof score);
     for (int i = 0; i < n; i++) {
         const double changed = score[best] - price;
         const int leader = best;
@@ -139,7 +142,7 @@ static vo_status listen(const vo_track *t, const vocis_span *parts, int n,
  * many unlikely ones share would make every part unsure. Log-probabilities become those among the
  * rest. */
 static void drop_unlikely(float (*logprobs)[VO_MAX_LANGUAGES], const double *weights, int n,
-                          int before, int expected, vo_language_set *set) {
+                          const double *initial, vo_language_set *set) {
     double sums[VO_MAX_LANGUAGES] = {0}, most = 0;
     for (int l = 0; l < VO_MAX_LANGUAGES; l++) {
         for (int i = 0; set->has[l] && i < n; i++)
@@ -147,8 +150,7 @@ static void drop_unlikely(float (*logprobs)[VO_MAX_LANGUAGES], const double *wei
         most = fmax(most, sums[l]);
     }
     for (int l = 0; l < VO_MAX_LANGUAGES; l++) {
-        if (!set->has[l] || l == before || l == expected || sums[l] >= fmin(SUPPORT, most / 2))
-            continue;
+        if (!set->has[l] || !(initial[l] < 0) || sums[l] >= fmin(SUPPORT, most / 2)) continue;
         set->has[l] = false;
         set->n--;
     }
@@ -161,13 +163,33 @@ static void drop_unlikely(float (*logprobs)[VO_MAX_LANGUAGES], const double *wei
     }
 }
 
+/* Of its track; a second look goes on from its window. */
+static bool is_first(const vo_track *t) {
+    return t->counts.windows == 1 && !t->parent;
+}
+
+/* What speaks against a beginning in each language: in a first window what that sounds like as a
+ * whole, whose log-probabilities are given, else the price of a change. Both languages of a change
+ * that was heard before cost nothing. */
+static void begin_path(const vo_track *t, const float *whole, double *initial) {
+    const int first = t->plan->ids->first_language;
+    for (int l = 0; l < VO_MAX_LANGUAGES; l++) {
+        if (is_first(t))
+            initial[l] = t->plan->allowed.has[l] ? fmax((double)whole[l], FLOOR) : FLOOR;
+        else if (l == t->language - first || l == t->expected - first)
+            initial[l] = 0;
+        else
+            initial[l] = -vo_codeswitch_price(&t->plan->allowed);
+    }
+}
+
 /* Every stretch of one language in the path is heard once more, as a whole: a language that is not
  * ten times as likely then as the one before gives way to that. certain: [n] probabilities of the
  * path. */
 static vo_status confirm(const vo_track *t, const vocis_span *parts, int n, int *path,
                          double *certain, vo_error *err) {
     const int first = t->plan->ids->first_language;
-    int before = path[0] == t->expected - first ? path[0] : t->language - first;
+    int before = path[0] == t->expected - first || is_first(t) ? path[0] : t->language - first;
     vocis_span stretches[VO_CODESWITCH_PARTS] = {{0}};
     float logprobs[VO_CODESWITCH_PARTS][VO_MAX_LANGUAGES];
     int of[VO_CODESWITCH_PARTS], many = 0;
@@ -205,23 +227,25 @@ static int first_stretch(const vocis_span *parts, int *path, int n) {
 
 vo_status vo_codeswitch_window(vo_track *t, vo_error *err) {
     const vo_track_plan *plan = t->plan;
-    const int first = plan->ids->first_language, before = t->language - first,
-              expected = t->expected - first;
-    vocis_span parts[VO_CODESWITCH_PARTS];
-    float logprobs[VO_CODESWITCH_PARTS][VO_MAX_LANGUAGES];
+    const int first = plan->ids->first_language;
+    vocis_span parts[VO_CODESWITCH_PARTS + 1]; /* and the whole window */
+    float logprobs[VO_CODESWITCH_PARTS + 1][VO_MAX_LANGUAGES];
     double weights[VO_CODESWITCH_PARTS] = {0}, certain[VO_CODESWITCH_PARTS] = {0};
+    double initial[VO_MAX_LANGUAGES];
     int path[VO_CODESWITCH_PARTS];
-    const int n = vo_codeswitch_parts(plan->speech, (double)t->seek * VO_SECONDS_PER_FRAME,
-                                      (double)(t->seek + t->size) * VO_SECONDS_PER_FRAME, parts);
+    const vocis_span window = {(double)t->seek * VO_SECONDS_PER_FRAME,
+                               (double)(t->seek + t->size) * VO_SECONDS_PER_FRAME};
+    const int n = vo_codeswitch_parts(plan->speech, window.start, window.end, parts);
     if (n == 0) return VO_OK; /* nobody speaks: as before */
     const double begin = vo_clock_seconds();
-    vo_status status = listen(t, parts, n, logprobs, err);
+    parts[n] = window;
+    vo_status status = listen(t, parts, n + is_first(t), logprobs, err);
     if (status != VO_OK) return status;
     for (int i = 0; i < n; i++) weights[i] = fmin(1, (parts[i].end - parts[i].start) / FULL_WEIGHT);
     vo_language_set set = plan->allowed;
-    drop_unlikely(logprobs, weights, n, before, expected, &set);
-    vo_codeswitch_path((const float(*)[VO_MAX_LANGUAGES])logprobs, weights, n, &set,
-                       plan->allowed.n, before, expected, path);
+    begin_path(t, logprobs[n], initial);
+    drop_unlikely(logprobs, weights, n, initial, &set);
+    vo_codeswitch_path((const float(*)[VO_MAX_LANGUAGES])logprobs, weights, n, &set, initial, path);
     status = confirm(t, parts, n, path, certain, err);
     const int many = first_stretch(parts, path, n);
     double seconds = 0, sum = 0;

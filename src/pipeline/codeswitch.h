@@ -21,12 +21,13 @@ enum { VO_CODESWITCH_PARTS = 32 };
 int vo_codeswitch_parts(const vo_voice *voice, double from, double to,
                         vocis_span parts[VO_CODESWITCH_PARTS]);
 
-/* The likeliest languages of n parts, path[n]. logprobs: [n][VO_MAX_LANGUAGES], of which
- * set counts; weights: [n], of each part; allowed: how many languages there might be, which decides
- * on the price of a change; before, expected: languages that the first part may have for nothing.
- */
+/* What a change costs, in log-probability, when these languages are possible. */
+double vo_codeswitch_price(const vo_language_set *set);
+
+/* The likeliest languages of n parts, path[n]. logprobs: [n][VO_MAX_LANGUAGES], of which those of
+ * the set count; weights: [n], of each part; initial: [VO_MAX_LANGUAGES] log-probability of a
+ * beginning in each, 0: for nothing. */
 void vo_codeswitch_path(const float (*logprobs)[VO_MAX_LANGUAGES], const double *weights, int n,
-                        const vo_language_set *set, int allowed, int before, int expected,
-                        int *path);
+                        const vo_language_set *set, const double *initial, int *path);
 
 #endif

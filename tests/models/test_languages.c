@@ -144,7 +144,8 @@ static void test_each_its_own(void **state) {
         assert_string_equal(r->language, "en");
         assert_holds(r, "en", 0, 42, "blossomed in full freshness like a rose in spring");
         assert_holds(r, "zh", 40, 46, estate);
-        assert_holds(r, "es", 44, 54, libri_vox);
+        /* of all languages a last part may be another, and then stands alone */
+        assert_holds(r, "es", 44, 54, i == 0 ? libri_vox : "Todas las grabaciones de LibriVox");
         vo_result_destroy(r);
     }
 }

@@ -61,14 +61,16 @@ static void check_path(const vo_language_set *set, int before, int expected, con
                        const double *p, int n, const int *wanted) {
     float logprobs[VO_CODESWITCH_PARTS][VO_MAX_LANGUAGES];
     double weights[VO_CODESWITCH_PARTS];
+    double initial[VO_MAX_LANGUAGES];
     int path[VO_CODESWITCH_PARTS];
+    for (int l = 0; l < VO_MAX_LANGUAGES; l++)
+        initial[l] = l == before || l == expected ? 0 : -vo_codeswitch_price(set);
     for (int i = 0; i < n; i++) {
         weights[i] = 1;
         for (int l = 0; l < VO_MAX_LANGUAGES; l++)
             logprobs[i][l] = (float)log(l == said[i] ? p[i] : (1 - p[i]) / (set->n - 1));
     }
-    vo_codeswitch_path((const float(*)[VO_MAX_LANGUAGES])logprobs, weights, n, set, set->n, before,
-                       expected, path);
+    vo_codeswitch_path((const float(*)[VO_MAX_LANGUAGES])logprobs, weights, n, set, initial, path);
     for (int i = 0; i < n; i++) assert_int_equal(path[i], wanted[i]);
 }
 
