@@ -174,8 +174,9 @@ static int set_language(const verb *v, const option *o, const char *text, void *
 
 /* The names are looked at here, and handed on as they are. */
 static int set_languages(const verb *v, const option *o, const char *text, void *to) {
-    *(const char **)to = strcasecmp(text, "none") == 0 ? NULL : text;
-    if (strcasecmp(text, "none") == 0) return -1;
+    const bool none = strcasecmp(text, "none") == 0;
+    *(const char **)to = none ? NULL : text;
+    if (none) return -1;
     for (const char *at = text; *at;) {
         char name[MAX_NAME + 1];
         at += strspn(at, " ");

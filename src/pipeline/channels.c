@@ -247,10 +247,7 @@ static void add_timings(vocis_timings *sum, const vocis_timings *t) {
     sum->cut += t->cut;
     sum->encode += t->encode;
     sum->decode += t->decode;
-    sum->windows += t->windows;
-    sum->fallbacks += t->fallbacks;
-    sum->steps += t->steps;
-    sum->tokens += t->tokens;
+    vo_counts_add(sum, t);
 }
 
 /* Adds the transcript of channel c to `all`; what was done before a failure is kept. */

@@ -23,17 +23,16 @@
 #define DOUBT            2.3 /* log-probability by which a stretch must outdo the language before */
 #define SHORTEST_STRETCH 0.5 /* seconds of speech in one language */
 
-static const double STEP = 512.0 / VOCIS_SAMPLE_RATE; /* seconds: the voice detector's */
-
 /* ---- parts ---------------------------------------------------------------------------------- */
 
 /* The quietest moment around a time: speech without a pause is cut there. */
 static double quietest(const vo_voice *voice, double time) {
-    const int64_t from = (int64_t)((time - SEARCH) / STEP), to = (int64_t)((time + SEARCH) / STEP);
+    const int64_t from = (int64_t)((time - SEARCH) / VO_VOICE_STEP),
+                  to = (int64_t)((time + SEARCH) / VO_VOICE_STEP);
     int64_t best = -1;
     for (int64_t i = from > 0 ? from : 0; i < to && i < voice->n; i++)
         if (best < 0 || voice->levels[i] < voice->levels[best]) best = i;
-    return best < 0 ? time : ((double)best + 0.5) * STEP;
+    return best < 0 ? time : ((double)best + 0.5) * VO_VOICE_STEP;
 }
 
 static bool joins(const vocis_span *last, double start, double end) {
@@ -115,6 +114,14 @@ static vo_whisper_positions positions_of(const vo_track *t, const vocis_span *pa
     return (vo_whisper_positions){from, to - from};
 }
 
+/* Logits, or log-probabilities, of n languages become log-probabilities among those of the set. */
+static void share_among(float *x, int n, const vo_language_set *set) {
+    for (int l = 0; l < n; l++)
+        if (!set->has[l]) x[l] = -INFINITY;
+    const float norm = vo_logsumexp(x, n);
+    for (int l = 0; l < n; l++) x[l] -= norm;
+}
+
 /* Log-probabilities of the languages of each part, among those that are allowed. */
 static vo_status listen(const vo_track *t, const vocis_span *parts, int n,
                         float (*logprobs)[VO_MAX_LANGUAGES], vo_error *err) {
@@ -128,11 +135,9 @@ static vo_status listen(const vo_track *t, const vocis_span *parts, int n,
         status = vo_whisper_listen(t->lane->worker->state, t->lane->window, ids->sot, heard, many,
                                    &logits, err);
         for (int k = 0; status == VO_OK && k < many; k++) {
-            float *p = logprobs[i + k];
-            for (int l = 0; l < ids->n_languages; l++)
-                p[l] = t->plan->allowed.has[l] ? logits[k][ids->first_language + l] : -INFINITY;
-            const float norm = vo_logsumexp(p, ids->n_languages);
-            for (int l = 0; l < ids->n_languages; l++) p[l] -= norm;
+            memcpy(logprobs[i + k], logits[k] + ids->first_language,
+                   (size_t)ids->n_languages * sizeof **logprobs);
+            share_among(logprobs[i + k], ids->n_languages, &t->plan->allowed);
         }
     }
     return status;
@@ -154,13 +159,7 @@ static void drop_unlikely(float (*logprobs)[VO_MAX_LANGUAGES], const double *wei
         set->has[l] = false;
         set->n--;
     }
-    for (int i = 0; i < n; i++) {
-        float *p = logprobs[i];
-        for (int l = 0; l < VO_MAX_LANGUAGES; l++)
-            if (!set->has[l]) p[l] = -INFINITY;
-        const float norm = vo_logsumexp(p, VO_MAX_LANGUAGES);
-        for (int l = 0; l < VO_MAX_LANGUAGES; l++) p[l] -= norm;
-    }
+    for (int i = 0; i < n; i++) share_among(logprobs[i], VO_MAX_LANGUAGES, set);
 }
 
 /* Of its track; a second look goes on from its window. */

@@ -287,7 +287,7 @@ double vo_voice_seconds(const vo_voice *voice, double start, double end) {
 }
 
 double vo_voice_onset(const vo_voice *voice, double start, double first) {
-    const double window = (double)VO_SILERO_WINDOW / VO_SILERO_RATE, pause = 0.3;
+    const double window = VO_VOICE_STEP, pause = 0.3;
     const float soft = 0.1f;
     double onset = start;
     int64_t i = (int64_t)fmin(fmax(start / window, 0), (double)voice->n) - 1;
@@ -299,7 +299,7 @@ double vo_voice_onset(const vo_voice *voice, double start, double first) {
 /* Windows of the detector that lie between two times: [*from, *to). */
 static void windows_between(const vo_voice *voice, double start, double end, int64_t *from,
                             int64_t *to) {
-    const double window = (double)VO_SILERO_WINDOW / VO_SILERO_RATE;
+    const double window = VO_VOICE_STEP;
     const double last = (double)voice->n;
     *from = (int64_t)fmin(fmax(start / window, 0), last);
     *to = (int64_t)fmin(fmax(ceil(end / window), 0), last);

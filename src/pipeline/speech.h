@@ -7,13 +7,17 @@
 #define VO_PIPELINE_SPEECH_H
 
 #include "base/status.h"
+#include "models/silero/silero.h"
 #include "vocis.h"
+
+/* Seconds from one probability to the next. */
+#define VO_VOICE_STEP ((double)VO_SILERO_WINDOW / VO_SILERO_RATE)
 
 vocis_speech_params vo_speech_default_params(void);
 
 /* What the voice detector says of an input. */
 typedef struct vo_voice {
-    float *probabilities; /* [n], one for every 32 ms */
+    float *probabilities; /* [n], one for every VO_VOICE_STEP */
     float *levels;        /* [n] root mean square of its samples */
     int64_t n, n_samples;
     vocis_span *spans; /* [n_spans] where somebody speaks, by the default rules; ascending, apart */

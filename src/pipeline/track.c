@@ -175,10 +175,10 @@ static void note_foreign(vo_track *t, const float *logits) {
     int best = 0;
     for (int i = 1; i < n; i++)
         if (x[i] > x[best]) best = i;
+    if (best == given || !(expf(x[best] - norm) >= FOREIGN)) return;
     const double spoken = vo_voice_seconds(plan->speech, (double)t->seek * VO_SECONDS_PER_FRAME,
                                            (double)(t->seek + t->size) * VO_SECONDS_PER_FRAME);
-    if (best != given && expf(x[best] - norm) >= FOREIGN && spoken >= FOREIGN_SPEECH)
-        t->pending->foreign[best] += spoken;
+    if (spoken >= FOREIGN_SPEECH) t->pending->foreign[best] += spoken;
 }
 
 /* The probability that nobody speaks: raw, before any filter. */

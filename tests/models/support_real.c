@@ -35,6 +35,38 @@ const char *real_model(const char *name) {
     return below("VOCIS_TEST_MODELS", name, path, sizeof path);
 }
 
+vo_audio real_clip(const char *name) {
+    char path[160];
+    snprintf(path, sizeof path, "ggml-org__whisper.cpp/wer_testing/6097_5_mins/audio/%s.wav", name);
+    vo_audio clip = real_audio(real_data(path));
+    assert_non_null(clip.samples);
+    return clip;
+}
+
+const char *const real_sentences[REAL_SENTENCES] = {
+    "hartmann_12_fawcett_0088",       "nada_lily_12_haggard_0523", "nada_lily_02_haggard_0216",
+    "glitteringplain_11_morris_0037", "nada_lily_17_haggard_0378", "shortstories_06_gaskell_0676"};
+const char real_sentences_text[] =
+    "it was entering the lion's den possibly only to find a victim before becoming one myself; "
+    "and their leaves are so thick that in certain places the light is as that of night when "
+    "the moon is young. they had broken down the ferns with their feet and trampled the grass. "
+    "and they clapped their hands together and kissed each other for joy of the new lover; and "
+    "because the Slaughterer had named her for his wife. and cover himself as well as he could "
+    "with his clothes.";
+
+vocis_result *real_run(vocis_model *model, const float *samples, int64_t n_samples, int windows,
+                       const vocis_transcribe_params *params) {
+    vocis_session *session = NULL;
+    vocis_result *result = NULL;
+    vo_error err = {0};
+    const vocis_session_params sp = {.max_sequences = 1, .max_windows = windows};
+    if (vo_session_create(model, sp, &session, &err) != VO_OK) fail_msg("%s", err.message);
+    if (vo_transcribe(session, samples, n_samples, NULL, params, &result, &err) != VO_OK)
+        fail_msg("%s", err.message);
+    vo_session_destroy(session);
+    return result;
+}
+
 vocis_engine *real_engine(int threads, const char *cpu) {
     vo_error err = {0};
     uint32_t mask = UINT32_MAX;

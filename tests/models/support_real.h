@@ -29,6 +29,15 @@ vocis_result *real_transcribe(vocis_session *session, const char *path,
                               const vocis_transcribe_params *params);
 /* The Kennedy clip that is shipped with the tests: 11 s of English. */
 #define REAL_JFK "tests/data/audio/jfk.wav"
+/* Transcribes samples in a session of its own, of so many windows; fails the running test. */
+vocis_result *real_run(vocis_model *model, const float *samples, int64_t n_samples, int windows,
+                       const vocis_transcribe_params *params);
+/* A clip of read speech by its name; fails the running test when it is not there. */
+vo_audio real_clip(const char *name);
+/* Names of such clips that fill about a window, and their words. */
+enum { REAL_SENTENCES = 6 };
+extern const char *const real_sentences[REAL_SENTENCES];
+extern const char real_sentences_text[];
 /* A whole file; samples are NULL after a failure. vo_audio_free. */
 vo_audio real_audio(const char *path);
 /* Encodes samples, at most 30 s, padded with silence to 30 s; fails the running test on error. */

@@ -93,9 +93,9 @@ static void put_jfk(void) {
 }
 
 static void put_clip(const char *name) {
-    char path[160];
-    snprintf(path, sizeof path, "ggml-org__whisper.cpp/wer_testing/6097_5_mins/audio/%s.wav", name);
-    put_file(real_data(path), LONGEST);
+    vo_audio clip = real_clip(name);
+    put_samples(clip.samples, clip.n_samples);
+    vo_audio_free(&clip);
 }
 
 /* Uniform noise over the seconds [from, to), the same every time. */
@@ -176,30 +176,19 @@ static bool ready(void) {
 
 /* Six sentences, as far apart as the length asks for; the last ends with the input. */
 static void speech_fills_a_window_and_no_phrase_is_added(void **state) {
-    static const char *const parts[] = {
-        "hartmann_12_fawcett_0088",  "nada_lily_12_haggard_0523",
-        "nada_lily_02_haggard_0216", "glitteringplain_11_morris_0037",
-        "nada_lily_17_haggard_0378", "shortstories_06_gaskell_0676"};
-    static const char words[] =
-        "it was entering the lion's den possibly only to find a victim before becoming one myself; "
-        "and their leaves are so thick that in certain places the light is as that of night when "
-        "the moon is young. they had broken down the ferns with their feet and trampled the grass. "
-        "and they clapped their hands together and kissed each other for joy of the new lover; and "
-        "because the Slaughterer had named her for his wife. and cover himself as well as he could "
-        "with his clothes.";
     static const double lengths[] = {30, 30.02, 32};
     if (!ready()) skip();
     for (int i = 0; i < 3; i++) {
         clear(NULL);
-        for (int k = 0; k < 6; k++) put_clip(parts[k]);
-        const double gap = (lengths[i] - (double)n_input / SECOND) / 5;
+        for (int k = 0; k < REAL_SENTENCES; k++) put_clip(real_sentences[k]);
+        const double gap = (lengths[i] - (double)n_input / SECOND) / (REAL_SENTENCES - 1);
         clear(NULL);
-        for (int k = 0; k < 6; k++) {
-            put_clip(parts[k]);
-            if (k < 5) put_pause(gap);
+        for (int k = 0; k < REAL_SENTENCES; k++) {
+            if (k > 0) put_pause(gap);
+            put_clip(real_sentences[k]);
         }
-        assert_text(BASE, "base", words, 3);
-        assert_text(TINY, "tiny.en", words, 5);
+        assert_text(BASE, "base", real_sentences_text, 3);
+        assert_text(TINY, "tiny.en", real_sentences_text, 5);
     }
 }
 

@@ -93,15 +93,7 @@ static vocis_transcribe_params params_of(vocis_chunking chunking, const char *la
 }
 
 static vocis_result *run(int windows, const vocis_transcribe_params *p) {
-    vocis_session *session = NULL;
-    vocis_result *result = NULL;
-    vo_error err = {0};
-    const vocis_session_params sp = {.max_sequences = 1, .max_windows = windows};
-    if (vo_session_create(model, sp, &session, &err) != VO_OK) fail_msg("%s", err.message);
-    if (vo_transcribe(session, joined, n_joined, NULL, p, &result, &err) != VO_OK)
-        fail_msg("%s", err.message);
-    vo_session_destroy(session);
-    return result;
+    return real_run(model, joined, n_joined, windows, p);
 }
 
 /* The text in a language, and that all of it lies between two times. */

@@ -147,10 +147,7 @@ static void test_single_words(void **state) {
 }
 
 static int64_t append_clip(float *to, const char *name) {
-    char path[160];
-    snprintf(path, sizeof path, "ggml-org__whisper.cpp/wer_testing/6097_5_mins/audio/%s.wav", name);
-    vo_audio clip = real_audio(real_data(path));
-    assert_non_null(clip.samples);
+    vo_audio clip = real_clip(name);
     memcpy(to, clip.samples, (size_t)clip.n_samples * sizeof *to);
     int64_t n = clip.n_samples;
     vo_audio_free(&clip);
@@ -229,36 +226,24 @@ static void test_no_samples(void **state) {
  * nothing after the last one. */
 static void test_full_window(void **state) {
     fixture *f = *state;
-    static const char *const parts[] = {
-        "hartmann_12_fawcett_0088",  "nada_lily_12_haggard_0523",
-        "nada_lily_02_haggard_0216", "glitteringplain_11_morris_0037",
-        "nada_lily_17_haggard_0378", "shortstories_06_gaskell_0676"};
-    static const char words[] =
-        "it was entering the lion's den possibly only to find a victim before becoming one myself; "
-        "and their leaves are so thick that in certain places the light is as that of night when "
-        "the moon is young. they had broken down the ferns with their feet and trampled the grass. "
-        "and they clapped their hands together and kissed each other for joy of the new lover; and "
-        "because the Slaughterer had named her for his wife. and cover himself as well as he could "
-        "with his clothes.";
     static const double lengths[] = {29.42, 30.0, 31.0};
-    enum { N_PARTS = sizeof parts / sizeof parts[0] };
     if (!f->session || !real_data("ggml-org__whisper.cpp/wer_testing")) skip();
     vocis_transcribe_params p = english();
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         float *x = clear(f);
         int64_t n = 0, total = (int64_t)(lengths[i] * SECOND + 0.5);
-        for (int k = 0; k < N_PARTS; k++) n += append_clip(x, parts[k]);
-        int64_t gap = (total - n) / (N_PARTS - 1);
+        for (int k = 0; k < REAL_SENTENCES; k++) n += append_clip(x, real_sentences[k]);
+        int64_t gap = (total - n) / (REAL_SENTENCES - 1);
         clear(f);
         n = 0;
-        for (int k = 0; k < N_PARTS; k++) n += append_clip(x + n, parts[k]) + gap;
+        for (int k = 0; k < REAL_SENTENCES; k++) n += append_clip(x + n, real_sentences[k]) + gap;
         vocis_result *r = run(f, x, total, &p);
         char *text = vo_normalize_english(r->text);
         static const char last[] = "could with his clothes";
         size_t length = strlen(text);
         if (length < strlen(last) || strcmp(text + length - strlen(last), last) != 0)
             fail_msg("%.2f s end with \"%s\"", lengths[i], r->text);
-        assert_words("full window", words, r, 1);
+        assert_words("full window", real_sentences_text, r, 1);
         vo_free(text);
         vo_result_destroy(r);
     }
