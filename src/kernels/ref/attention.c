@@ -48,13 +48,22 @@ static double rounded(float x) {
     return (double)vo_bf16_to_f32(vo_f32_to_bf16(x));
 }
 
+/* Where a packed block has element d of key t, and of its value */
+static int key_at(int t, int d) {
+    const int column = t / 32 * 2 + t % 8 / 4, lane = t % 32 / 8 * 4 + t % 4;
+    return column * 16 * VO_ATTEND_BF16_HD + d / 2 * 32 + lane * 2 + d % 2;
+}
+static int value_at(int t, int d) {
+    return VO_ATTEND_BF16_KEYS * (VO_ATTEND_BF16_HD + d / 16 * 16) + t / 2 * 32 + d % 16 * 2 +
+           t % 2;
+}
+
 void vo_ref_attend_pack_bf16(int n, const float *k, int64_t ldk, const float *v, int64_t ldv,
                              uint16_t *block) {
-    enum { KEYS = VO_ATTEND_BF16_KEYS, HD = VO_ATTEND_BF16_HD };
-    for (int t = 0; t < KEYS; t++) {
-        for (int d = 0; d < HD; d++) {
-            block[t * HD + d] = t < n ? vo_f32_to_bf16(k[t * ldk + d]) : 0;
-            block[KEYS * HD + d * KEYS + t] = t < n ? vo_f32_to_bf16(v[t * ldv + d]) : 0;
+    for (int t = 0; t < VO_ATTEND_BF16_KEYS; t++) {
+        for (int d = 0; d < VO_ATTEND_BF16_HD; d++) {
+            block[key_at(t, d)] = t < n ? vo_f32_to_bf16(k[t * ldk + d]) : 0;
+            block[value_at(t, d)] = t < n ? vo_f32_to_bf16(v[t * ldv + d]) : 0;
         }
     }
 }
@@ -68,16 +77,18 @@ void vo_ref_attend_block_bf16(int64_t nq, int64_t nk, float scale, const float *
         for (int pass = 0; pass < 2; pass++) {
             for (int64_t t = 0; t < nk; t++) {
                 const uint16_t *block = kv + t / KEYS * VO_ATTEND_BF16_BLOCK;
-                const uint16_t *k = block + t % KEYS * HD, *v = block + KEYS * HD + t % KEYS;
+                const int n = (int)(t % KEYS);
                 double score = 0.0;
-                for (int d = 0; d < HD; d++) score += rounded(q[d]) * (double)vo_bf16_to_f32(k[d]);
+                for (int d = 0; d < HD; d++)
+                    score += rounded(q[d]) * (double)vo_bf16_to_f32(block[key_at(n, d)]);
                 if (pass == 0) {
                     max = fmax(max, scale * score);
                     continue;
                 }
                 const double p = rounded((float)exp(scale * score - max));
                 total += p;
-                for (int d = 0; d < HD; d++) sums[d] += p * (double)vo_bf16_to_f32(v[d * KEYS]);
+                for (int d = 0; d < HD; d++)
+                    sums[d] += p * (double)vo_bf16_to_f32(block[value_at(n, d)]);
             }
         }
         for (int d = 0; d < HD; d++) out[d] = (float)(sums[d] / total);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Attention in bf16 for AMX: a product of 16 rows of A is four of tiles. B, which is 64 by 32,
- * stays in four tile registers for several products.
+ * Attention in bf16 for AMX: a stays in two tile registers for several products; each of these is
+ * two products of tiles. Scores and outputs have tiles of their own.
  */
 #if !defined(__AVX512BF16__)
 #error "this file must be built with the flags of AMX and AVX512_BF16"
@@ -15,64 +15,70 @@
 #include "kernels/x86/x86.h"
 
 enum {
-    ROW = 128, /* bytes from row to row in A, B and C */
-    HALF_A = 32,
-    HALF_C = 16,
-    HALF_B = 32,   /* the other queries */
-    LOWER_B = 1024 /* the other half of k */
+    ROW = 64,      /* bytes of a row of any tile */
+    TILE = 16 * 32 /* elements from tile to tile of a and b */
 };
 
-/* The tiles: C by half of the queries; A by half of k; B by half of k, then half of the queries.
- * The compilers want them as digits. */
-#define C0  0
-#define C1  1
-#define A0  2
-#define A1  3
-#define B00 4
-#define B01 5
-#define B10 6
-#define B11 7
+/* The tiles of scores and of outputs. The compilers want them as digits. */
+#define SCORES_C  0
+#define SCORES_B  2
+#define SCORES_A0 4
+#define SCORES_A1 5
+#define OUT_C     1
+#define OUT_B     3
+#define OUT_A0    6
+#define OUT_A1    7
 
 /* Not all compilers know that tile instructions read memory: what vectors store must be there. */
 static inline void fence(void) {
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-static inline void product_load(const uint16_t *b) {
+static inline void product_load(const int add, const uint16_t *a) {
     fence();
-    _tile_loadd(B00, b, ROW);
-    _tile_loadd(B01, b + HALF_B, ROW);
-    _tile_loadd(B10, b + LOWER_B, ROW);
-    _tile_loadd(B11, b + LOWER_B + HALF_B, ROW);
-}
-
-static inline void product_part(const int part, const uint16_t *a, const float *c, int add) {
-    fence();
-    if (part == 0) {
-        if (add)
-            _tile_loadd(C0, c, ROW);
-        else
-            _tile_zero(C0);
-        _tile_loadd(A0, a, ROW);
-        _tile_dpbf16ps(C0, A0, B00);
-    } else if (part == 1) {
-        if (add)
-            _tile_loadd(C1, c + HALF_C, ROW);
-        else
-            _tile_zero(C1);
-        _tile_dpbf16ps(C1, A0, B01);
-    } else if (part == 2) {
-        _tile_loadd(A1, a + HALF_A, ROW);
-        _tile_dpbf16ps(C0, A1, B10);
+    if (add) {
+        _tile_loadd(OUT_A0, a, ROW);
+        _tile_loadd(OUT_A1, a + TILE, ROW);
     } else {
-        _tile_dpbf16ps(C1, A1, B11);
+        _tile_loadd(SCORES_A0, a, ROW);
+        _tile_loadd(SCORES_A1, a + TILE, ROW);
     }
 }
 
-static inline void product_end(const uint16_t *a, const uint16_t *b, float *c, int add) {
+static inline void scores_half(const int half, const uint16_t *b) {
+    _tile_loadd(SCORES_B, b + half * TILE, ROW);
+    if (half == 0) {
+        _tile_zero(SCORES_C);
+        _tile_dpbf16ps(SCORES_C, SCORES_A0, SCORES_B);
+    } else {
+        _tile_dpbf16ps(SCORES_C, SCORES_A1, SCORES_B);
+    }
+}
+
+static inline void out_half(const int half, const uint16_t *b, const float *c) {
+    _tile_loadd(OUT_B, b + half * TILE, ROW);
+    if (half == 0) {
+        _tile_loadd(OUT_C, c, ROW);
+        _tile_dpbf16ps(OUT_C, OUT_A0, OUT_B);
+    } else {
+        _tile_dpbf16ps(OUT_C, OUT_A1, OUT_B);
+    }
+}
+
+static inline void product_half(const int add, const int half, const uint16_t *b, const float *c) {
     fence();
-    _tile_stored(C0, c, ROW);
-    _tile_stored(C1, c + HALF_C, ROW);
+    if (add)
+        out_half(half, b, c);
+    else
+        scores_half(half, b);
+}
+
+static inline void product_end(const int add, const uint16_t *a, const uint16_t *b, float *c) {
+    fence();
+    if (add)
+        _tile_stored(OUT_C, c, ROW);
+    else
+        _tile_stored(SCORES_C, c, ROW);
     fence();
 }
 
