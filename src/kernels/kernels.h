@@ -23,8 +23,9 @@
  * int4_to_bf16 expands a piece of a panel to bf16, in first-level cache, just before its product.
  *
  * int8. B is s8, symmetric, one scale per column, stored as [k/4][nr][4] per panel, k rounded up to
- * VO_INT8_K with zeros; A is u8 around int8_zero, or s8 where that is 0, one scale per row, chosen
- * from the row itself. |B| <= 127. Sums are exact integers, so levels with the same int8_max agree
+ * VO_INT8_K with zeros; A is u8 around int8_zero, or s8 where that is 0, with a scale for every
+ * VO_INT8_GROUP steps of a row, chosen from these alone. |B| <= 127. Sums are exact integers within a
+ * group, so levels with the same int8_max agree
  * bit for bit. Levels whose multiplier saturates use 7 bits for A (int8_max 63, int8_zero 64) and
  * add products in 16 bits before they widen them. So that this is exact whatever A is, their B
  * obeys a rule: of 4 VO_INT8_FOURS neighbouring steps of a column, those with k mod 4 < 2 have
@@ -44,6 +45,7 @@ enum {
     VO_MAX_LOW_MR = 32, /* of mr_bf16 and mr_int8 */
     VO_BF16_K = 32,     /* k is padded to a multiple */
     VO_INT8_K = 64,
+    VO_INT8_GROUP = 512,         /* steps of k for which a row of A has one scale */
     VO_INT8_FOURS = 4,           /* and */
     VO_INT8_ROOM = 32767 / 127,  /* where int8_max is 63 */
     VO_ATTEND_KEYS = 168,        /* key block of attend_block: a multiple of every level's mr */

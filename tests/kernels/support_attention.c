@@ -314,15 +314,18 @@ static void attend(const attention *a, int64_t i, double *want, double *toleranc
      * scaled */
     const double each = 0x1p-8 + 4e-4 + products * (HD + 4) * 0x1p-24;
     for (int64_t d = 0; d < HD; d++) {
-        double spread = 0, size = 0;
+        double spread = 0, size = 0, lost = 0;
         want[d] = 0;
         for (int64_t t = 0; t < a->nk; t++) want[d] += p[t] / total * (double)a->values[t * HD + d];
         for (int64_t t = 0; t < a->nk; t++) {
-            spread += p[t] / total * fabs((double)a->values[t * HD + d] - want[d]);
+            const double share = p[t] / total * fabs((double)a->values[t * HD + d] - want[d]);
+            spread += share;
+            if (p[t] < 0x1p-22) lost += share; /* at most: below 2^-24 of a first maximum */
             size += p[t] / total * fabs((double)a->values[t * HD + d]);
         }
-        /* Sums of floats, and probabilities below 2^-118 of the largest, which are lost */
-        tolerance[d] = each * (1 + 2 * each) * spread + size * (double)a->nk * 0x1p-23 + 1e-30;
+        /* The last but one: sums of floats */
+        tolerance[d] =
+            each * (1 + 2 * each) * spread + lost + size * (double)a->nk * 0x1p-23 + 1e-30;
     }
 }
 

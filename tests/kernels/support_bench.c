@@ -133,7 +133,7 @@ static void run_gemm_int8(workload *w) {
 static void run_int8_scale(workload *w) {
     const int nr = w->k->nr;
     w->k->int8_scale(ROWS, nr, (const int32_t *)(const void *)w->a, w->b, w->b,
-                     (const int32_t *)(const void *)w->b, w->c);
+                     (const int32_t *)(const void *)w->b, w->c, 0);
     cost(w, 3.0 * ROWS * nr, 8.0 * ROWS * nr);
 }
 static void run_int4_to_bf16(workload *w) {

@@ -163,8 +163,10 @@ static void narrow_row(const pack_job *job, int64_t first, int j, const float *r
         break;
     case VO_I8:
         narrow_int8(job, row, (int8_t *)words, &packed->scales[first + j]);
-        packed->zero[first + j] =
-            sum_of((const int8_t *)words, packed->k) * job->kernels->int8_zero;
+        for (int64_t k0 = 0; k0 < packed->k; k0 += VO_INT8_GROUP)
+            vo_packed_zero(packed, first / packed->nr, k0 / VO_INT8_GROUP)[j] =
+                sum_of((const int8_t *)words + k0, min64(VO_INT8_GROUP, packed->k - k0)) *
+                job->kernels->int8_zero;
         break;
     default: {
         uint16_t *affine = vo_packed_affine(packed, first / packed->nr, 0) + j;
@@ -237,9 +239,10 @@ static vo_status pack_sizes(vo_packed *packed, const vo_view *view, vo_error *er
 static bool allocate_scales(vo_packed *packed) {
     const size_t columns = (size_t)(vo_packed_panels(packed) * packed->nr);
     const size_t groups = (size_t)((packed->k + packed->group - 1) / packed->group);
+    const int64_t int8_groups = (packed->padded + VO_INT8_GROUP - 1) / VO_INT8_GROUP;
     if (packed->dtype == VO_I8) {
         packed->scales = vo_alloc_array(columns, sizeof(*packed->scales));
-        packed->zero = vo_alloc_array(columns, sizeof(*packed->zero));
+        packed->zero = vo_alloc_array(columns * (size_t)int8_groups, sizeof(*packed->zero));
         return packed->scales && packed->zero;
     }
     if (packed->dtype != VO_AFFINE) return true;

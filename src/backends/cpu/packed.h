@@ -18,7 +18,8 @@ typedef struct vo_packed {
     void *data; /* ceil(n/nr) panels of padded*nr elements */
     size_t bytes;
     float *scales;    /* int8: [panels*nr], value = q * scale; else NULL */
-    int32_t *zero;    /* int8: [panels*nr], what int8_zero of A adds to a sum; else NULL */
+    int32_t *zero;    /* int8: [panels][groups of VO_INT8_GROUP][nr], what int8_zero of A adds to a
+                       * sum of a group; else NULL */
     int group;        /* VO_AFFINE: steps of k that share a scale and a bias */
     uint16_t *affine; /* VO_AFFINE: [panels][groups][2][nr] f16: scales, biases; else NULL */
 } vo_packed;
@@ -54,6 +55,11 @@ static inline int64_t vo_packed_panels(const vo_packed *packed) {
 static inline const void *vo_packed_panel(const vo_packed *packed, int64_t p, int64_t k0) {
     return (const char *)packed->data +
            vo_packed_bytes(packed, (p * packed->padded + k0) * packed->nr);
+}
+/* int8: what int8_zero adds to the sums of a group. */
+static inline int32_t *vo_packed_zero(const vo_packed *packed, int64_t p, int64_t group) {
+    const int64_t groups = (packed->padded + VO_INT8_GROUP - 1) / VO_INT8_GROUP;
+    return packed->zero + (p * groups + group) * packed->nr;
 }
 /* VO_AFFINE: scales and biases from step k0 of panel p on; k0 is a multiple of the group. */
 static inline uint16_t *vo_packed_affine(const vo_packed *packed, int64_t p, int64_t k0) {

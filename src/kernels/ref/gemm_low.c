@@ -81,10 +81,12 @@ void vo_ref_gemm_int8(int64_t k, const uint8_t *a, const int8_t *b, int32_t *c, 
 }
 
 void vo_ref_int8_scale(int64_t rows, int n, const int32_t *c, const float *scales,
-                       const float *columns, const int32_t *zero, float *y) {
+                       const float *columns, const int32_t *zero, float *y, int add) {
     for (int64_t i = 0; i < rows; i++)
-        for (int j = 0; j < n; j++)
-            y[i * NR + j] = (float)(c[i * NR + j] - zero[j]) * (scales[i] * columns[j]);
+        for (int j = 0; j < n; j++) {
+            const float sum = (float)(c[i * NR + j] - zero[j]), factor = scales[i] * columns[j];
+            y[i * NR + j] = add ? fmaf(sum, factor, y[i * NR + j]) : sum * factor;
+        }
 }
 
 void vo_ref_int4_to_bf16(int64_t k, int64_t group, const uint32_t *codes, const uint16_t *scales,

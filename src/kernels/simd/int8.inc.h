@@ -33,20 +33,34 @@ static void pack_a(int64_t k, int m, const float *a, int64_t lda, uint8_t *packe
         memset(packed + m * VO_INT8_K, ZERO, (size_t)(MR - m) * VO_INT8_K);
 }
 
-static void scale(int64_t rows, int n, const int32_t *c, const float *scales, const float *columns,
-                  const int32_t *zero, float *y) {
+/* The kernel int8_scale, with add known */
+static inline void scale_columns(int64_t rows, int n, const int32_t *c, const float *scales,
+                                 const float *columns, const int32_t *zero, float *y,
+                                 const int add) {
     for (int j = 0; j < n; j += VF_LANES) {
         const int rest = n - j < VF_LANES ? n - j : VF_LANES;
         const vf column = load_most(columns + j, rest);
         for (int64_t i = 0; i < rows; i++) {
             const int64_t at = i * NR + j;
             const vf both = v_mul(v_set(scales[i]), column);
-            if (rest == VF_LANES)
-                v_store(y + at, v_mul(v_difference(c + at, zero + j), both));
-            else
-                v_store_n(y + at, v_mul(v_difference_n(c + at, zero + j, rest), both), rest);
+            if (rest == VF_LANES) {
+                const vf sum = v_difference(c + at, zero + j);
+                v_store(y + at, add ? v_fma(sum, both, v_load(y + at)) : v_mul(sum, both));
+            } else {
+                const vf sum = v_difference_n(c + at, zero + j, rest);
+                v_store_n(y + at, add ? v_fma(sum, both, v_load_n(y + at, rest)) : v_mul(sum, both),
+                          rest);
+            }
         }
     }
+}
+
+static void scale(int64_t rows, int n, const int32_t *c, const float *scales, const float *columns,
+                  const int32_t *zero, float *y, int add) {
+    if (add)
+        scale_columns(rows, n, c, scales, columns, zero, y, 1);
+    else
+        scale_columns(rows, n, c, scales, columns, zero, y, 0);
 }
 
 /* The entries of a level whose product is gemm. */
