@@ -116,6 +116,7 @@ struct vo_array {
     int uses;               /* how many ops read it */
     struct vo_chain *chain; /* the chain in which this runs, or NULL */
     bool local;             /* its memory is a block of the chain's, offset counts from there */
+    bool sliced;            /* has no memory: the next step makes it, slice by slice */
     vo_array *base;         /* whose memory this is (views and donated results); itself otherwise */
     size_t offset; /* views: elements from the base's first one; else bytes into the arena */
     size_t workspace, workspace_offset; /* scratch of this op: bytes, place in the arena */

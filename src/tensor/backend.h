@@ -28,7 +28,8 @@ typedef struct vo_backend_vtable {
      * (array->prepared of its weight inputs) and say how much workspace it needs, or in a chain a
      * block of it on one thread. */
     vo_status (*prepare)(vo_backend *backend, vo_array *node, size_t *workspace, vo_error *err);
-    /* Sets block and threads of a chain; false: its nodes run one after the other. */
+    /* Sets block and threads of a chain, and which of its arrays are sliced: each is read by the
+     * next step alone. false: its nodes run one after the other. */
     bool (*plan_chain)(vo_backend *backend, vo_chain *chain);
     /* Executes `rows` rows of a chain in its memory of [threads][bytes]. */
     void (*run_chain)(vo_backend *backend, const vo_chain *chain, int64_t rows, void *memory);

@@ -124,7 +124,7 @@ vo_status vo_place_chains(vo_plan *plan, const int *last, vo_error *err) {
         for (int i = 0; status == VO_OK && i < chain->n; i++) {
             vo_array *a = chain->nodes[i];
             if (a->workspace > workspace) workspace = a->workspace;
-            if (!a->local) continue;
+            if (!a->local || a->sliced) continue;
             blocks[n] = (vo_block){.begin = a->index, .end = last[a->index], .offset = &a->offset};
             if (!vo_block_bytes(a, chain->block, &blocks[n++].bytes))
                 status = vo_fail(err, VO_ERR_LIMIT, "an intermediate result is too large");

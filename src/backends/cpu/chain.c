@@ -1,10 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
  * Chains of ops on the CPU: a thread takes a block of rows through all of them. Every op runs as it
- * does outside a chain, on copies of its arrays that show the block alone, and on one thread.
+ * does outside a chain, on copies of its arrays that show the block alone, and on one thread; but
+ * two products of which the first is wide become one step (feed_forward.h).
  */
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/packed.h"
+
+static bool is_narrow_linear(const vo_array *y) {
+    return y->op == VO_OP_linear && y->compute != VO_COMPUTE_F32;
+}
+
+/* Products that only the next step reads, also a product, and that are wider than what that makes.
+ */
+static void mark_sliced(const vo_chain *chain) {
+    for (int i = 0; i + 1 < chain->n; i++) {
+        vo_array *y = chain->nodes[i];
+        const vo_array *next = chain->nodes[i + 1];
+        y->sliced = is_narrow_linear(y) && is_narrow_linear(next) && next->in[0] == y &&
+                    y->uses == 1 && !y->in[3] && y->shape[1] > VO_INT8_GROUP;
+    }
+}
 
 /* Rows for which what a product reads and writes takes three quarters of L2; the weights that pass
  * by need the rest. */
@@ -14,7 +30,10 @@ static int64_t rows_in_cache(const vo_chain *chain) {
     for (int i = 0; i < chain->n; i++) {
         const vo_array *y = chain->nodes[i];
         if (y->op != VO_OP_linear) continue;
-        int64_t bytes = y->in[0]->shape[1] * (4 + PACKED) + y->shape[1] * 4;
+        int64_t bytes = 0;
+        if (!y->in[0]->sliced) bytes += y->in[0]->shape[1] * (4 + PACKED);
+        if (!y->sliced) bytes += y->shape[1] * 4;
+        if (y->sliced || y->in[0]->sliced) bytes += VO_INT8_GROUP * (4 + PACKED);
         if (bytes > widest) widest = bytes;
     }
     return (int64_t)(vo_cpu_get_caches().l2 / 4 * 3) / widest;
@@ -26,10 +45,9 @@ bool vo_cpu_plan_chain(vo_backend *backend, vo_chain *chain) {
     const vo_array *first = chain->nodes[0];
     const int64_t rows = first->shape[0];
     bool narrow = false;
-    for (int i = 0; i < chain->n; i++)
-        narrow = narrow || (chain->nodes[i]->op == VO_OP_linear &&
-                            chain->nodes[i]->compute != VO_COMPUTE_F32);
+    for (int i = 0; i < chain->n; i++) narrow = narrow || is_narrow_linear(chain->nodes[i]);
     if (!narrow) return false; /* f32 products are limited by arithmetic, not by memory */
+    mark_sliced(chain);
     chain->threads = vo_pool_threads(cpu->pool);
     int64_t most = rows_in_cache(chain);
     if (most < LEAST) most = LEAST;
@@ -65,6 +83,17 @@ static vo_array block_of(const vo_array *a, int64_t row0, int64_t rows, char *me
     return block;
 }
 
+/* A node and its inputs as a block sees them. */
+static void show_block(vo_array *node, vo_array in[VO_MAX_INPUTS], const vo_array *of, int64_t row0,
+                       int64_t rows, char *memory) {
+    *node = block_of(of, row0, rows, memory);
+    for (int k = 0; k < node->n_in; k++) {
+        if (!node->in[k]) continue;
+        in[k] = block_of(node->in[k], row0, rows, memory);
+        node->in[k] = &in[k];
+    }
+}
+
 static void chain_tile(void *arg, int64_t tile, int thread) {
     chain_job *job = arg;
     const vo_chain *chain = job->chain;
@@ -72,12 +101,11 @@ static void chain_tile(void *arg, int64_t tile, int thread) {
     int64_t row0 = tile * chain->block;
     int64_t rows = job->rows - row0 < chain->block ? job->rows - row0 : chain->block;
     for (int i = 0; i < chain->n; i++) {
-        vo_array node = block_of(chain->nodes[i], row0, rows, memory), in[VO_MAX_INPUTS];
-        for (int k = 0; k < node.n_in; k++) {
-            if (!node.in[k]) continue;
-            in[k] = block_of(node.in[k], row0, rows, memory);
-            node.in[k] = &in[k];
-        }
+        vo_array node, in[VO_MAX_INPUTS], before[VO_MAX_INPUTS];
+        if (chain->nodes[i]->sliced) continue;
+        show_block(&node, in, chain->nodes[i], row0, rows, memory);
+        if (node.n_in && chain->nodes[i]->in[0]->sliced)
+            show_block(&in[0], before, chain->nodes[i]->in[0], row0, rows, memory);
         vo_cpu_find_op(node.op)->run(&job->cpu, &node, rows, memory + chain->workspace);
     }
 }

@@ -7,8 +7,8 @@
 #include "backends/cpu/matmul_block.h"
 
 enum {
-    BLOCK_ROWS = 336,           /* most rows of one block */
-    BLOCK_BYTES = 1024 * 1024,  /* most bytes of its packed A, if that allows BLOCK_LEAST rows */
+    BLOCK_ROWS = 336,          /* most rows of one block */
+    BLOCK_BYTES = 1024 * 1024, /* most bytes of its packed A, if that allows BLOCK_LEAST rows */
     BLOCK_LEAST = 112,
     SHARED_TILES = 3,    /* with fewer tiles per thread, all threads share one packed A */
     SKINNY_COLUMNS = 512 /* most columns of one skinny task */

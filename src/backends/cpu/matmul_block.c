@@ -60,8 +60,7 @@ int vo_tile_rows(const vo_block_job *job, int64_t tile) {
 }
 
 static void prefetch(const void *from, int64_t bytes) {
-    for (int64_t i = 0; i < bytes; i += VO_LINE)
-        __builtin_prefetch((const char *)from + i, 0, 2);
+    for (int64_t i = 0; i < bytes; i += VO_LINE) __builtin_prefetch((const char *)from + i, 0, 2);
 }
 
 /* Columns of A that there are. */
@@ -189,12 +188,12 @@ static void finish_tile(const vo_block_job *job, const vo_block *at, int64_t i, 
     const float *residual = g->residual ? g->residual + row * g->ldr + column : NULL;
     job->kernels->epilogue(vo_tile_rows(job, at->tile0 + i),
                            vo_min64(job->b->nr, job->b->n - column), c, job->b->nr, bias, g->gelu,
-                           residual, g->ldr, g->c + row * g->ldc + column, g->ldc);
+                           residual, g->ldr, g->c + row * g->ldc + column - job->c_column, g->ldc);
 }
 
 /* Where the step after steps [k0, k0+steps) of a panel begins, or NULL after the last. */
-static const char *next_step(const vo_block_job *job, const vo_block *at, int64_t panel,
-                             int64_t k0, int64_t steps) {
+static const char *next_step(const vo_block_job *job, const vo_block *at, int64_t panel, int64_t k0,
+                             int64_t steps) {
     if (k0 + steps < job->k) return vo_packed_panel(job->b, panel, job->first + k0 + steps);
     return panel + 1 < at->last_panel ? vo_packed_panel(job->b, panel + 1, job->first) : NULL;
 }

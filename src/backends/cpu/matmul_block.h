@@ -40,9 +40,10 @@ typedef struct vo_block_job {
     const vo_packed *b;
     const vo_kernels *kernels;
     vo_form form;
-    int64_t k_block; /* steps at a time */
-    int64_t first;   /* the step of B that meets the first column of A, */
-    int64_t k;       /* and how many, rounded up to what the kernels take */
+    int64_t k_block;  /* steps at a time */
+    int64_t first;    /* the step of B that meets the first column of A, */
+    int64_t k;        /* and how many, rounded up to what the kernels take */
+    int64_t c_column; /* the column of the result that is C's first */
 } vo_block_job;
 
 /* Where a block is being computed. */
@@ -51,11 +52,11 @@ typedef struct vo_block {
     char *a;             /* [ceil(rows/mr)] packed tiles */
     float *scales;       /* int8: [groups of k][scale_rows], one for a group of a row of A */
     int64_t scale_rows;
-    bool pack;           /* a is yet to be filled */
-    int64_t last_panel;  /* exclusive */
-    float *c;            /* [ceil(rows/mr)*mr][nr]: one column of tiles */
-    int32_t *sums;       /* int8: [mr][nr], before they are scaled */
-    void *converted;     /* [k_block][nr]: halves as floats, or 4-bit codes as bf16 */
+    bool pack;          /* a is yet to be filled */
+    int64_t last_panel; /* exclusive */
+    float *c;           /* [ceil(rows/mr)*mr][nr]: one column of tiles */
+    int32_t *sums;      /* int8: [mr][nr], before they are scaled */
+    void *converted;    /* [k_block][nr]: halves as floats, or 4-bit codes as bf16 */
 } vo_block;
 
 /* The whole of B, in blocks of k that stay in the first-level cache. */

@@ -4,6 +4,7 @@
  * rows, and the plain matmul of the fallbacks.
  */
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/feed_forward.h"
 #include "backends/cpu/matmul.h"
 
 #include <math.h>
@@ -23,21 +24,36 @@ static vo_status prepare_product(vo_cpu_backend *cpu, vo_array *node, int64_t m,
 
 static vo_status prepare_linear(vo_cpu_backend *cpu, vo_array *node, size_t *workspace,
                                 vo_error *err) {
-    return prepare_product(cpu, node, node->shape[0], workspace, err);
+    vo_status status = prepare_product(cpu, node, node->shape[0], workspace, err);
+    if (status != VO_OK) return status;
+    if (node->sliced) *workspace = 0;
+    if (node->in[0]->sliced)
+        *workspace = vo_feed_forward_workspace(&cpu->kernels, node->shape[0],
+                                               node->in[0]->in[1]->prepared, node->in[1]->prepared);
+    return VO_OK;
+}
+
+static vo_gemm gemm_of(const vo_array *y, int64_t rows) {
+    const vo_array *x = y->in[0], *residual = y->n_in > 3 ? y->in[3] : NULL;
+    return (vo_gemm){.m = rows,
+                     .a = x->data,
+                     .lda = x->row_stride,
+                     .b = y->in[1]->prepared,
+                     .bias = y->in[2] ? y->in[2]->prepared : NULL,
+                     .gelu = y->attr.gelu,
+                     .residual = residual ? residual->data : NULL,
+                     .ldr = residual ? residual->row_stride : 0,
+                     .c = y->data,
+                     .ldc = y->row_stride};
 }
 
 static void run_linear(vo_cpu_backend *cpu, const vo_array *y, int64_t rows, void *workspace) {
-    const vo_array *x = y->in[0], *residual = y->n_in > 3 ? y->in[3] : NULL;
-    vo_gemm gemm = {.m = rows,
-                    .a = x->data,
-                    .lda = x->row_stride,
-                    .b = y->in[1]->prepared,
-                    .bias = y->in[2] ? y->in[2]->prepared : NULL,
-                    .gelu = y->attr.gelu,
-                    .residual = residual ? residual->data : NULL,
-                    .ldr = residual ? residual->row_stride : 0,
-                    .c = y->data,
-                    .ldc = y->row_stride};
+    const vo_gemm gemm = gemm_of(y, rows);
+    if (y->in[0]->sliced) {
+        const vo_gemm first = gemm_of(y->in[0], rows);
+        vo_feed_forward_run(&first, &gemm, &cpu->kernels, workspace);
+        return;
+    }
     vo_gemm_run(&gemm, &cpu->kernels, cpu->pool, workspace);
 }
 

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * For every slice of the columns between the two products: the first product makes it, it is
+ * packed, and the second one adds what it contributes to all of its sums.
+ */
+#include "backends/cpu/feed_forward.h"
+
+#include "backends/cpu/matmul_block.h"
+
+enum { SLICE = VO_INT8_GROUP }; /* columns; that int8 has scales of its own for them */
+
+typedef struct pair {
+    vo_block_job first, second; /* the second one of a slice */
+    int64_t slice, rows;        /* rows: m, up to whole tiles of both */
+    /* Offsets in the workspace: */
+    int64_t a[2], scales[2]; /* packed inputs of both */
+    int64_t between;         /* [m][slice] */
+    int64_t c;               /* of the first: [rows][nr] */
+    int64_t results;         /* of the second, not finished: [panels][rows][nr] */
+    int64_t sums, converted;
+    int64_t bytes;
+} pair;
+
+/* Whole panels, whole groups of 4-bit codes, and up to SLICE columns unless that is less than one
+ * of each. */
+static int64_t slice_of(const vo_packed *first, const vo_packed *second) {
+    int64_t unit = second->dtype == VO_AFFINE ? second->group : first->nr;
+    while (unit % first->nr) unit += second->group;
+    return unit < SLICE ? SLICE / unit * unit : unit;
+}
+
+static int64_t take(pair *p, int64_t bytes) {
+    const int64_t at = p->bytes;
+    p->bytes += vo_round_line(bytes);
+    return at;
+}
+
+static pair pair_of(const vo_kernels *kernels, int64_t m, const vo_packed *first,
+                    const vo_packed *second) {
+    pair p = {.first = vo_block_job_of(kernels, first), .second = vo_block_job_of(kernels, second)};
+    const vo_block_job *jobs[] = {&p.first, &p.second};
+    const int64_t nr = kernels->nr;
+    p.slice = slice_of(first, second);
+    p.second.k = vo_min64(p.slice, second->padded);
+    for (int i = 0; i < 2; i++) {
+        const int mr = jobs[i]->form.mr;
+        const int64_t tiles = vo_ceil_div(m, mr);
+        p.rows = vo_max64(p.rows, tiles * mr);
+        p.a[i] = take(&p, tiles * vo_tile_bytes(jobs[i]));
+        p.scales[i] = take(&p, vo_scale_bytes(jobs[i], tiles * mr));
+    }
+    p.between = take(&p, m * p.slice * (int64_t)sizeof(float));
+    p.c = take(&p, p.rows * nr * (int64_t)sizeof(float));
+    p.results = take(&p, vo_packed_panels(second) * p.rows * nr * (int64_t)sizeof(float));
+    p.sums = take(&p, VO_MAX_LOW_MR * nr * (int64_t)sizeof(int32_t));
+    p.converted = take(&p, vo_max64(vo_converted_bytes(&p.first), vo_converted_bytes(&p.second)));
+    return p;
+}
+
+size_t vo_feed_forward_workspace(const vo_kernels *kernels, int64_t m, const vo_packed *first,
+                                 const vo_packed *second) {
+    return (size_t)pair_of(kernels, m, first, second).bytes;
+}
+
+static float *floats_at(char *workspace, int64_t offset) {
+    return (float *)(void *)(workspace + offset);
+}
+
+/* A block of all rows, whose input is packed: of the first product, or of the second. */
+static vo_block block_of(const pair *p, int which, char *workspace) {
+    const vo_block_job *job = which ? &p->second : &p->first;
+    const int64_t m = job->gemm->m, mr = job->form.mr;
+    vo_block at = {.rows = m, .scale_rows = vo_ceil_div(m, mr) * mr};
+    at.a = workspace + p->a[which];
+    at.scales = floats_at(workspace, p->scales[which]);
+    at.sums = (int32_t *)(void *)(workspace + p->sums);
+    at.converted = workspace + p->converted;
+    for (int64_t i = 0; i * mr < m; i++)
+        vo_block_pack(job, i, at.a + i * vo_tile_bytes(job), at.scales + i * mr, at.scale_rows);
+    return at;
+}
+
+/* Columns [column, column + slice) of the first result, into `between`. */
+static void make_slice(pair *p, vo_block *at, int64_t column, char *workspace) {
+    const vo_packed *b = p->first.b;
+    vo_gemm gemm = *p->first.gemm;
+    const vo_gemm *const whole = p->first.gemm;
+    gemm.c = floats_at(workspace, p->between);
+    gemm.ldc = p->slice;
+    p->first.gemm = &gemm;
+    p->first.c_column = column;
+    at->c = floats_at(workspace, p->c);
+    at->last_panel = vo_min64((column + p->slice) / b->nr, vo_packed_panels(b));
+    for (int64_t i = column / b->nr; i < at->last_panel; i++)
+        vo_block_panel(&p->first, at, i, false, true);
+    p->first.gemm = whole;
+}
+
+void vo_feed_forward_run(const vo_gemm *first, const vo_gemm *second, const vo_kernels *kernels,
+                         void *workspace) {
+    pair p = pair_of(kernels, first->m, first->b, second->b);
+    vo_gemm slice = *second;
+    const int64_t k = second->b->padded, panels = vo_packed_panels(second->b);
+    p.first.gemm = first;
+    p.second.gemm = &slice;
+    slice.a = floats_at(workspace, p.between);
+    slice.lda = p.slice;
+    kernels->tiles_begin();
+    vo_block one = block_of(&p, 0, workspace);
+    for (int64_t column = 0; column < k; column += p.slice) {
+        make_slice(&p, &one, column, workspace);
+        p.second.first = column;
+        p.second.k = vo_min64(p.slice, k - column);
+        vo_block two = block_of(&p, 1, workspace);
+        two.last_panel = panels;
+        for (int64_t i = 0; i < panels; i++) {
+            two.c = floats_at(workspace, p.results) + i * p.rows * kernels->nr;
+            vo_block_panel(&p.second, &two, i, column > 0, column + p.slice >= k);
+        }
+    }
+    kernels->tiles_end();
+}
