@@ -121,7 +121,7 @@ static void run_gemm_bf16(workload *w) {
     cost(w, 2.0 * k * mr * nr, 2.0 * k * (mr + nr));
 }
 static void run_int8_pack_a(workload *w) {
-    w->k->int8_pack_a(WIDTH, w->k->mr_int8, w->a, WIDTH, (uint8_t *)w->packed, w->d);
+    w->k->int8_pack_a(WIDTH, w->k->mr_int8, w->a, WIDTH, NULL, (uint8_t *)w->packed, w->d);
     cost(w, 0, 5.0 * WIDTH * w->k->mr_int8);
 }
 static void run_gemm_int8(workload *w) {

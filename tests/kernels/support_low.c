@@ -292,6 +292,16 @@ typedef struct int8_case {
     int32_t *c;      /* [mr][nr] */
 } int8_case;
 
+/* With factors or without: the case's numbers become the products, which is what counts later. */
+static void int8_pack(int8_case *t) {
+    const bool scaled = t->depth <= VO_INT8_GROUP && check_below(2);
+    float *factors = check_floats(5, t->depth);
+    check_fill(factors, t->depth, 0.01f, 1);
+    t->k->int8_pack_a(t->depth, t->m, t->a, t->lda, scaled ? factors : NULL, t->packed, t->scales);
+    for (int i = 0; scaled && i < t->m; i++)
+        for (int64_t kk = 0; kk < t->depth; kk++) t->a[i * t->lda + kk] *= factors[kk];
+}
+
 enum { ROW_USUAL, ROW_WIDE, ROW_ZERO, ROW_TINY, ROW_HALVES, ROW_DENORMAL, ROW_KINDS };
 
 /* usual; of any size; zeros; about VO_INT8_TINY; half-way cases of rounding; denormals */
@@ -344,7 +354,7 @@ static void int8_fill(int8_case *t, const vo_kernels *k, int64_t depth, int m, b
     memset(t->b, 0, (size_t)(t->padded * t->nr));
     for (int j = 0; j < t->nr; j++) fill_column(k, t->b + 4 * j, depth, extreme, j & 1 ? 1 : -1);
     for (int64_t i = 0; i < mr * t->nr; i++) t->before[i] = check_below(2000001) - 1000000;
-    k->int8_pack_a(depth, m, t->a, t->lda, t->packed, t->scales);
+    int8_pack(t);
 }
 
 static float largest_of(const int8_case *t, int row) {
@@ -441,7 +451,7 @@ void test_int8_pack_a(const vo_kernels *k) {
         int8_fill(&t, k, 1 + check_below(100), k->mr_int8, false);
         const int row = check_below(k->mr_int8), at = check_below((int)t.depth);
         t.a[row * t.lda + at] = i & 1 ? NAN : check_below(2) ? INFINITY : -INFINITY;
-        k->int8_pack_a(t.depth, t.m, t.a, t.lda, t.packed, t.scales);
+        int8_pack(&t);
         for (int r = 0; r < k->mr_int8; r++)
             if (isfinite(t.scales[r]) != (r != row))
                 check_fail("k=%lld: scale %d is %g, row %d is not finite", (long long)t.depth, r,

@@ -62,7 +62,7 @@ static bool bench_one(const check_level *level, vo_pool *pool, vo_dtype dtype, i
     void *workspace = NULL;
     view.data = weights;
     bool ok = weights && a && c && bias &&
-              vo_packed_create(&packed, kernels, pool, &view, dtype, NULL) == VO_OK;
+              vo_packed_create(&packed, kernels, pool, &view, dtype, NULL, NULL) == VO_OK;
     if (ok) workspace = vo_alloc(vo_gemm_workspace(kernels, vo_pool_threads(pool), ROWS, &packed));
     ok = ok && workspace;
     if (ok) {

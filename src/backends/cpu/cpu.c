@@ -6,8 +6,10 @@
 #include "backends/cpu/cpu.h"
 
 #include "backends/cpu/packed.h"
+
 #include "base/dequantize.h"
 #include "base/memory.h"
+#include <math.h>
 
 static const vo_cpu_op *const ops[VO_OP_COUNT] = {
 #define VO_OP(name, donor) [VO_OP_##name] = &vo_cpu_##name,
@@ -95,13 +97,35 @@ static vo_dtype panel_type(const packing *p, const vo_view *view) {
     return compute == VO_COMPUTE_BF16 ? VO_BF16 : exact;
 }
 
+/* The norm that makes a product's input, or NULL */
+static const vo_array *norm_before(const vo_array *node) {
+    const vo_array *x = node->op == VO_OP_linear ? node->in[0] : NULL;
+    return x && x->op == VO_OP_layer_norm ? x : NULL;
+}
+
+/* How large the columns of a product's input are: what a norm's gain and bias make of numbers
+ * around 0 with a deviation of 1. NULL without a norm. */
+static vo_status input_sizes(const packing *p, float **sizes, vo_error *err) {
+    const vo_array *norm = norm_before(p->node);
+    if (!norm) return VO_OK;
+    const float *gain = norm->in[1]->prepared, *bias = norm->in[2]->prepared;
+    *sizes = vo_alloc_array((size_t)norm->shape[1], sizeof **sizes);
+    if (!*sizes) return vo_fail(err, VO_ERR_MEMORY, "no memory for weights");
+    for (int64_t i = 0; i < norm->shape[1]; i++) (*sizes)[i] = 3 * fabsf(gain[i]) + fabsf(bias[i]);
+    return VO_OK;
+}
+
 static vo_status make_packed(void *user, const vo_view *view, void **prepared, vo_error *err) {
     const packing *p = user;
     vo_cpu_backend *cpu = p->cpu;
     vo_packed *packed = vo_alloc(sizeof *packed);
     if (!packed) return vo_fail(err, VO_ERR_MEMORY, "no memory for weights");
-    vo_status status =
-        vo_packed_create(packed, &cpu->kernels, cpu->packers, view, panel_type(p, view), err);
+    float *sizes = NULL;
+    vo_status status = input_sizes(p, &sizes, err);
+    if (status == VO_OK)
+        status = vo_packed_create(packed, &cpu->kernels, cpu->packers, view, panel_type(p, view),
+                                  sizes, err);
+    vo_free(sizes);
     if (status != VO_OK) {
         vo_free(packed);
         return status;
@@ -118,6 +142,11 @@ static void destroy_packed(void *prepared) {
 vo_status vo_cpu_prepare_packed(vo_cpu_backend *cpu, const vo_array *node, vo_array *weight,
                                 vo_error *err) {
     packing p = {cpu, node};
+    const vo_array *norm = norm_before(node);
+    for (int i = 1; norm && i <= 2; i++) {
+        vo_status status = vo_cpu_prepare_f32(cpu, norm->in[i], err);
+        if (status != VO_OK) return status;
+    }
     return vo_weight_prepare(weight->weight, weight->stream, make_packed, destroy_packed, &p,
                              &weight->prepared, err);
 }

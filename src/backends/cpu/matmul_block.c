@@ -81,10 +81,12 @@ static void pack_int8(const vo_block_job *job, int64_t tile, uint8_t *to, float 
                       int64_t rows) {
     const vo_gemm *g = job->gemm;
     const float *a = g->a + tile * job->form.mr * g->lda;
+    const float *factors = job->b->factors ? job->b->factors + job->first : NULL;
     const int64_t k = columns_of(job);
     for (int64_t k0 = 0; k0 < k; k0 += VO_INT8_GROUP, scales += rows)
         job->kernels->int8_pack_a(vo_min64(VO_INT8_GROUP, k - k0), vo_tile_rows(job, tile), a + k0,
-                                  g->lda, to + k0 * job->form.mr, scales);
+                                  g->lda, factors ? factors + k0 : NULL, to + k0 * job->form.mr,
+                                  scales);
 }
 
 void vo_block_pack(const vo_block_job *job, int64_t tile, char *to, float *scales, int64_t rows) {

@@ -153,15 +153,15 @@ bool vo_packed_keeps(const vo_view *view) {
 /* ---- one panel of 32-bit words ------------------------------------------------------------- */
 
 /* Row `first + j` as words. */
-static void narrow_row(const pack_job *job, int64_t first, int j, const float *rows,
-                       uint32_t *words) {
+static void narrow_row(const pack_job *job, int64_t first, int j, float *rows, uint32_t *words) {
     const vo_packed *packed = job->packed;
-    const float *row = rows ? rows + j * packed->k : NULL;
+    float *row = rows ? rows + j * packed->k : NULL;
     switch (packed->dtype) {
     case VO_BF16:
         narrow_bf16(row, packed->k, (uint16_t *)(void *)words);
         break;
     case VO_I8:
+        for (int64_t i = 0; packed->factors && i < packed->k; i++) row[i] /= packed->factors[i];
         narrow_int8(job, row, (int8_t *)words, &packed->scales[first + j]);
         for (int64_t k0 = 0; k0 < packed->k; k0 += VO_INT8_GROUP)
             vo_packed_zero(packed, first / packed->nr, k0 / VO_INT8_GROUP)[j] =
@@ -179,8 +179,8 @@ static void narrow_row(const pack_job *job, int64_t first, int j, const float *r
 }
 
 /* Pairs of bf16, fours of int8, eights of codes: words of a row go to every nr-th place. */
-static void pack_narrow(const pack_job *job, int64_t first, const float *rows, int count,
-                        uint32_t *row, uint32_t *panel) {
+static void pack_narrow(const pack_job *job, int64_t first, float *rows, int count, uint32_t *row,
+                        uint32_t *panel) {
     const vo_packed *packed = job->packed;
     const int64_t words = vo_packed_bytes(packed, packed->padded) / 4;
     for (int j = 0; j < packed->nr; j++) {
@@ -211,6 +211,49 @@ static void pack_tile(void *arg, int64_t tile, int thread) {
     else
         pack_narrow(job, first, rows, count, job->narrow + thread * (packed->padded / 2),
                     (uint32_t *)(void *)panel);
+}
+
+/* ---- factors of columns --------------------------------------------------------------------- */
+
+typedef struct column_job {
+    const pack_job *pack;
+    float *largest; /* [threads][k], of the weights */
+} column_job;
+
+static void find_largest(void *arg, int64_t tile, int thread) {
+    const column_job *job = arg;
+    const vo_packed *packed = job->pack->packed;
+    float *rows = job->pack->rows + thread * packed->nr * packed->k;
+    float *largest = job->largest + thread * packed->k;
+    const int64_t first = tile * packed->nr, count = min64(packed->n - first, packed->nr);
+    if (vo_dequantize_rows(job->pack->view, first, count, rows, &job->pack->errors[thread]) !=
+        VO_OK)
+        return;
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t kk = 0; kk < packed->k; kk++)
+            largest[kk] = fmaxf(largest[kk], fabsf(rows[i * packed->k + kk]));
+}
+
+/* A column of A is divided by a^0.85 / w^0.15 with its size a and the largest weight w: of the
+ * exponents tried (0.3 to 1) the ones with the smallest error of the encoder of Whisper base. */
+static vo_status choose_factors(vo_packed *packed, const pack_job *job, vo_pool *pool,
+                                const float *sizes, vo_error *err) {
+    const int threads = vo_pool_threads(pool);
+    column_job columns = {job, vo_alloc_array((size_t)threads * (size_t)packed->k, sizeof(float))};
+    packed->factors = vo_alloc_array((size_t)packed->k, sizeof(*packed->factors));
+    if (!columns.largest || !packed->factors) {
+        vo_free(columns.largest);
+        return vo_fail(err, VO_ERR_MEMORY, "Out of memory for the factors of weights.");
+    }
+    vo_pool_run(pool, vo_packed_panels(packed), find_largest, &columns);
+    for (int64_t i = 0; i < packed->k; i++) {
+        float w = 0;
+        for (int t = 0; t < threads; t++) w = fmaxf(w, columns.largest[t * packed->k + i]);
+        const float factor = powf(w, 0.15f) / powf(sizes[i], 0.85f);
+        packed->factors[i] = factor > 1e-6f && factor < 1e6f ? factor : 1.0f;
+    }
+    vo_free(columns.largest);
+    return VO_OK;
 }
 
 /* ---- the matrix ------------------------------------------------------------------------ */
@@ -265,7 +308,7 @@ static bool allocate(vo_packed *packed, pack_job *job, size_t threads) {
 }
 
 vo_status vo_packed_create(vo_packed *packed, const vo_kernels *kernels, vo_pool *pool,
-                           const vo_view *view, vo_dtype dtype, vo_error *err) {
+                           const vo_view *view, vo_dtype dtype, const float *sizes, vo_error *err) {
     int threads = vo_pool_threads(pool);
     pack_job job = {.packed = packed, .view = view, .kernels = kernels};
     memset(packed, 0, sizeof(*packed));
@@ -278,7 +321,8 @@ vo_status vo_packed_create(vo_packed *packed, const vo_kernels *kernels, vo_pool
                          packed->bytes);
         goto fail;
     }
-    vo_pool_run(pool, vo_packed_panels(packed), pack_tile, &job);
+    if (dtype == VO_I8 && sizes) status = choose_factors(packed, &job, pool, sizes, err);
+    if (status == VO_OK) vo_pool_run(pool, vo_packed_panels(packed), pack_tile, &job);
     for (int i = 0; i < threads && status == VO_OK; i++)
         if (job.errors[i].status != VO_OK)
             status = vo_fail(err, job.errors[i].status, "%s", job.errors[i].message);
@@ -295,6 +339,7 @@ void vo_packed_destroy(vo_packed *packed) {
     vo_free(packed->data);
     vo_free(packed->scales);
     vo_free(packed->zero);
+    vo_free(packed->factors);
     vo_free(packed->affine);
     memset(packed, 0, sizeof(*packed));
 }
@@ -325,7 +370,8 @@ void vo_packed_row(const vo_packed *packed, int64_t i, float *out) {
     case VO_I8:
         for (int64_t kk = 0; kk < packed->k; kk++) {
             const int64_t at = (kk / 4 * nr + j) * 4 + kk % 4;
-            out[kk] = packed->scales[i] * (float)((const int8_t *)panel)[at];
+            const float factor = packed->factors ? packed->factors[kk] : 1.0f;
+            out[kk] = packed->scales[i] * factor * (float)((const int8_t *)panel)[at];
         }
         break;
     case VO_AFFINE:

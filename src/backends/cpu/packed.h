@@ -20,6 +20,7 @@ typedef struct vo_packed {
     float *scales;    /* int8: [panels*nr], value = q * scale; else NULL */
     int32_t *zero;    /* int8: [panels][groups of VO_INT8_GROUP][nr], what int8_zero of A adds to a
                        * sum of a group; else NULL */
+    float *factors;   /* int8: [k], of the columns of A before they are rounded, or NULL */
     int group;        /* VO_AFFINE: steps of k that share a scale and a bias */
     uint16_t *affine; /* VO_AFFINE: [panels][groups][2][nr] f16: scales, biases; else NULL */
 } vo_packed;
@@ -28,9 +29,12 @@ typedef struct vo_packed {
 bool vo_packed_keeps(const vo_view *view);
 /* Packs the rows of view (shape [n][k], or [n][...] flattened) in parallel as dtype: VO_F16 for
  * f16 sources only, the others for any source. int8 takes one symmetric scale per row. VO_AFFINE
- * takes a scale and a bias per group of a row: its own where vo_packed_keeps, else those of 32. */
+ * takes a scale and a bias per group of a row: its own where vo_packed_keeps, else those of 32.
+ * sizes: [k], how large the columns of A will be, or NULL if nobody knows. Where some are much
+ * larger than others int8 moves a part of that to the weights (Xiao et al. 2023, SmoothQuant),
+ * which have a column's scale to themselves. */
 vo_status vo_packed_create(vo_packed *packed, const vo_kernels *kernels, vo_pool *pool,
-                           const vo_view *view, vo_dtype dtype, vo_error *err);
+                           const vo_view *view, vo_dtype dtype, const float *sizes, vo_error *err);
 void vo_packed_destroy(vo_packed *packed); /* zeroed ones are allowed */
 /* Row i of the original matrix (an embedding look-up): out[k]. */
 void vo_packed_row(const vo_packed *packed, int64_t i, float *out);

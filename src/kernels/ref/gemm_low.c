@@ -51,17 +51,21 @@ static float largest_of(int64_t n, const float *x) {
     return value;
 }
 
-void vo_ref_int8_pack_a(int64_t k, int m, const float *a, int64_t lda, uint8_t *packed,
-                        float *scales) {
+void vo_ref_int8_pack_a(int64_t k, int m, const float *a, int64_t lda, const float *factors,
+                        uint8_t *packed, float *scales) {
     enum { MAX = 127, ZERO = 128 };
+    float scaled[VO_INT8_GROUP];
     memset(packed, ZERO, (size_t)round_up(k, VO_INT8_K) * MR);
     for (int i = 0; i < MR; i++) {
-        const float largest = i < m ? largest_of(k, a + i * lda) : 0.0f;
+        const float *row = factors ? scaled : a + i * lda;
+        for (int64_t kk = 0; factors && i < m && kk < k; kk++)
+            scaled[kk] = a[i * lda + kk] * factors[kk];
+        const float largest = i < m ? largest_of(k, row) : 0.0f;
         scales[i] = largest < VO_INT8_TINY ? 0.0f : largest / (float)MAX;
         if (!isfinite(largest) || largest < VO_INT8_TINY) continue;
         const float inverse = (float)MAX / largest;
         for (int64_t kk = 0; kk < k; kk++) {
-            const float q = rintf(a[i * lda + kk] * inverse);
+            const float q = rintf(row[kk] * inverse);
             packed[(kk / 4 * MR + i) * 4 + kk % 4] =
                 (uint8_t)((int)fminf(fmaxf(q, -MAX), MAX) + ZERO);
         }

@@ -20,13 +20,30 @@ static inline void pack_row(int64_t k, const float *x, float inverse, uint8_t *p
             store_bytes(x + k0 + at, k - k0 - at, factor, ZERO, packed + at);
 }
 
-static void pack_a(int64_t k, int m, const float *a, int64_t lda, uint8_t *packed, float *scales) {
+/* x times factors, in `scaled`; or x */
+static inline const float *times(int64_t k, const float *x, const float *factors, float *scaled) {
+    if (!factors) return x;
+    int64_t i = 0;
+    for (; i + VF_LANES <= k; i += VF_LANES)
+        v_store(scaled + i, v_mul(v_load(x + i), v_load(factors + i)));
+    for (; i < k; i++) scaled[i] = x[i] * factors[i];
+    return scaled;
+}
+
+static void pack_a(int64_t k, int m, const float *a, int64_t lda, const float *factors,
+                   uint8_t *packed, float *scales) {
     /* One row ahead, so that the quotient is there when its row is packed. */
-    float largest = largest_of(k, a);
+    float scaled[2][VO_INT8_GROUP];
+    const float *row = times(k, a, factors, scaled[0]);
+    float largest = largest_of(k, row);
     for (int i = 0; i < m; i++) {
-        const float inverse = inverse_scale(largest, MAX, &scales[i]);
-        if (i + 1 < m) largest = largest_of(k, a + (i + 1) * lda);
-        pack_row(k, a + i * lda, inverse, packed + i * VO_INT8_K);
+        const float inverse = inverse_scale(largest, MAX, &scales[i]), *next = NULL;
+        if (i + 1 < m) {
+            next = times(k, a + (i + 1) * lda, factors, scaled[(i + 1) % 2]);
+            largest = largest_of(k, next);
+        }
+        pack_row(k, row, inverse, packed + i * VO_INT8_K);
+        row = next;
     }
     for (int i = m; i < MR; i++) scales[i] = 0.0f;
     for (int64_t k0 = 0; m < MR && k0 < k; k0 += VO_INT8_K, packed += MR * VO_INT8_K)
