@@ -24,13 +24,12 @@
  *
  * int8. B is s8, symmetric, one scale per column, stored as [k/4][nr][4] per panel, k rounded up to
  * VO_INT8_K with zeros; A is u8 around int8_zero, or s8 where that is 0, with a scale for every
- * VO_INT8_GROUP steps of a row, chosen from these alone. |B| <= 127. Sums are exact integers within a
- * group, so levels with the same int8_max agree
- * bit for bit. Levels whose multiplier saturates use 7 bits for A (int8_max 63, int8_zero 64) and
- * add products in 16 bits before they widen them. So that this is exact whatever A is, their B
- * obeys a rule: of 4 VO_INT8_FOURS neighbouring steps of a column, those with k mod 4 < 2 have
- * positive values of at most VO_INT8_ROOM together and negative ones of at most that, and so have
- * the others.
+ * VO_INT8_GROUP steps of a row, chosen from these alone. |B| <= 127. Sums are exact integers within
+ * a group, so levels with the same int8_max agree bit for bit. Levels whose multiplier saturates
+ * use 7 bits for A (int8_max 63, int8_zero 64) and add products in 16 bits before they widen them.
+ * So that this is exact whatever A is, their B obeys a rule: of 4 VO_INT8_FOURS neighbouring steps
+ * of a column, those with k mod 4 < 2 have positive values of at most VO_INT8_ROOM together and
+ * negative ones of at most that, and so have the others.
  */
 #ifndef VO_KERNELS_H
 #define VO_KERNELS_H
@@ -57,6 +56,9 @@ enum {
     VO_ATTEND_S16_BLOCK = VO_ATTEND_BF16_BLOCK + 32,                    /* with its scales */
     VO_STFT_SCRATCH = 64 * 1024                                         /* floats */
 };
+
+/* For the epilogue of a product */
+enum { VO_GELU = 1, VO_GELU_NEAR = 2 /* beside products in bf16 or less */ };
 
 /* No scale fits rows smaller than this: 127 / max|a| must not overflow. */
 #define VO_INT8_TINY 0x1p-100f

@@ -62,7 +62,12 @@ static void tile(vo_cpu_backend *cpu, const vo_array *node, int64_t row0, int64_
         apply_binary(k->mul, node, row0, rows);
         break;
     case VO_OP_gelu:
-        apply_unary(k->gelu, node, row0, rows);
+        if (node->compute == VO_COMPUTE_F32)
+            apply_unary(k->gelu, node, row0, rows);
+        else /* as it would be after a product */
+            k->epilogue(rows, node->shape[1], vo_cpu_row(node->in[0], row0),
+                        node->in[0]->row_stride, NULL, VO_GELU_NEAR, NULL, 0,
+                        vo_cpu_row(node, row0), node->row_stride);
         break;
     case VO_OP_relu:
         apply_unary(k->relu, node, row0, rows);

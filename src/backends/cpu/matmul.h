@@ -13,7 +13,7 @@ typedef struct vo_gemm {
     int64_t lda;
     const vo_packed *b;
     const float *bias;     /* [n] or NULL */
-    int gelu;              /* applied after the bias */
+    int gelu;              /* applied after the bias: 0, VO_GELU or VO_GELU_NEAR */
     const float *residual; /* [m][n] added last, or NULL; may be c itself */
     int64_t ldr;
     float *c; /* [m][n], row stride ldc */

@@ -33,6 +33,11 @@ static vo_status prepare_linear(vo_cpu_backend *cpu, vo_array *node, size_t *wor
     return VO_OK;
 }
 
+static int gelu_of(const vo_array *y) {
+    if (!y->attr.gelu) return 0;
+    return y->compute == VO_COMPUTE_F32 ? VO_GELU : VO_GELU_NEAR;
+}
+
 static vo_gemm gemm_of(const vo_array *y, int64_t rows) {
     const vo_array *x = y->in[0], *residual = y->n_in > 3 ? y->in[3] : NULL;
     return (vo_gemm){.m = rows,
@@ -40,7 +45,7 @@ static vo_gemm gemm_of(const vo_array *y, int64_t rows) {
                      .lda = x->row_stride,
                      .b = y->in[1]->prepared,
                      .bias = y->in[2] ? y->in[2]->prepared : NULL,
-                     .gelu = y->attr.gelu,
+                     .gelu = gelu_of(y),
                      .residual = residual ? residual->data : NULL,
                      .ldr = residual ? residual->row_stride : 0,
                      .c = y->data,
@@ -113,7 +118,7 @@ static void conv_product(vo_cpu_backend *cpu, const vo_array *y, const float *a,
                     .lda = lda,
                     .b = y->in[1]->prepared,
                     .bias = y->in[2] ? y->in[2]->prepared : NULL,
-                    .gelu = y->attr.gelu,
+                    .gelu = gelu_of(y),
                     .c = vo_cpu_row(y, row0),
                     .ldc = y->row_stride};
     vo_gemm_run(&gemm, &cpu->kernels, cpu->pool, workspace);

@@ -231,7 +231,8 @@ static void find_largest(void *arg, int64_t tile, int thread) {
         return;
     for (int64_t i = 0; i < count; i++)
         for (int64_t kk = 0; kk < packed->k; kk++)
-            largest[kk] = fmaxf(largest[kk], fabsf(rows[i * packed->k + kk]));
+            if (fabsf(rows[i * packed->k + kk]) > largest[kk])
+                largest[kk] = fabsf(rows[i * packed->k + kk]);
 }
 
 /* A column of A is divided by a^0.85 / w^0.15 with its size a and the largest weight w: of the

@@ -53,6 +53,21 @@ static inline vf v_gelu(vf x) {
     return v_fnma(t, tail, v_max(v_set(0.0f), x));
 }
 
+/* The same within 8.7e-5, in half the instructions: t Q(t) as a polynomial of degree 9 that is 0 at
+ * 0 and at 4.4, where it ends (minimax). */
+static inline vf v_gelu_near(vf x) {
+    const vf t = v_min(v_set(4.4f), v_abs(x));
+    vf p = v_set(-0x1.6ef56cp-16f);
+    p = v_fma(p, t, v_set(0x1.ef070cp-13f));
+    p = v_fma(p, t, v_set(-0x1.24e6b4p-12f));
+    p = v_fma(p, t, v_set(-0x1.789de8p-8f));
+    p = v_fma(p, t, v_set(0x1.b58580p-6f));
+    p = v_fma(p, t, v_set(-0x1.ba46aap-6f));
+    p = v_fma(p, t, v_set(-0x1.ee6e98p-5f));
+    p = v_fma(p, t, v_set(0x1.cf418ep-4f));
+    return v_fnma(v_mul(t, v_sub(v_set(4.4f), t)), p, v_max(v_set(0.0f), x));
+}
+
 /* 1 / (1 + e^-x), at most 3 ulp off above -87; below that it underflows to 0. */
 static inline vf v_sigmoid(vf x) {
     const vf e = v_exp(v_sub(v_set(0.0f), x));

@@ -116,6 +116,7 @@ void VO_FN(softmax)(int64_t rows, int64_t n, const float *x, int64_t ldx, float 
 
 static inline vf epilogue_value(vf x, vf bias, int gelu) {
     x = v_add(x, bias);
+    if (gelu == VO_GELU_NEAR) return v_gelu_near(x);
     return gelu ? v_gelu(x) : x;
 }
 
