@@ -179,6 +179,25 @@ vo_status vo_guard_segments(vocis_result *r, const vo_voice *voice, const vo_tok
     return status;
 }
 
+/* ---- starts in pauses ----------------------------------------------------------------------- */
+
+static void start_with_voice(vocis_word *word, const vo_voice *voice) {
+    const double most = 0.5; /* seconds that a word may be early */
+    const int i = vo_voice_first(voice, word->start);
+    if (i >= voice->n_spans || voice->spans[i].start >= word->end) return;
+    const double onset = vo_voice_onset(voice, voice->spans[i].start, word->start);
+    if (onset > word->start + most) word->start = onset;
+}
+
+void vo_guard_starts(vocis_result *result, const vo_voice *voice) {
+    for (int i = 0; i < result->n_segments; i++) {
+        vocis_segment *s = &result->segments[i];
+        vocis_word *words = (vocis_word *)s->words;
+        for (int k = 0; k < s->n_words; k++) start_with_voice(&words[k], voice);
+        if (s->n_words > 0) s->start = fmax(s->start, fmin(words[0].start, s->end));
+    }
+}
+
 /* ---- said already --------------------------------------------------------------------------- */
 
 /* Lower-case letters and digits and all of other scripts, one blank between words. */

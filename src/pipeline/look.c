@@ -58,6 +58,7 @@ vo_status vo_look_judge(vo_track *t, vo_error *err) {
     vo_status status = VO_OK;
     if (plan->guard)
         status = vo_guard_segments(r, plan->voice, plan->session->model->tokenizer, err);
+    if (plan->guard) vo_guard_starts(r, plan->voice);
     const bool invents = r->n_removed > n_removed;
     if (invents) t->prompt_reset_since = t->all.n; /* what went must not lead what follows */
     if (!plan->strict) return status;

@@ -358,7 +358,10 @@ static void a_sentence_that_is_said_again_and_again(void **state) {
     const vocis_transcribe_params p = params_of(1);
     for (int model = 0; model < N_MODELS; model++) {
         vocis_result *r = run(model, &p);
-        if (real_word_errors(want, r->text) > 8) fail_msg("\"%s\"", r->text);
+        int said = 0;
+        for (const char *at = r->text; (at = strstr(at, "she may be sure")); at++) said++;
+        /* two misheard words in each */
+        if (said != 6 || real_word_errors(want, r->text) > 12) fail_msg("\"%s\"", r->text);
         assert_true(r->coverage.lost < 0.5);
         vo_result_destroy(r);
     }
@@ -451,7 +454,7 @@ static void through_a_telephone(void) {
     vo_free(half);
 }
 
-/* The words of 16 kHz, each within 0.25 s. */
+/* The words of 16 kHz, each within 0.3 s. */
 static void a_recording_at_8_khz(void **state) {
     if (!ready()) skip();
     vocis_transcribe_params p = params_of(5);
@@ -464,8 +467,8 @@ static void a_recording_at_8_khz(void **state) {
     const vocis_segment *a = &wide->segments[0], *b = &narrow->segments[0];
     int n = 0;
     for (int i = 0; i < a->n_words && i < b->n_words; i++, n++)
-        if (fabs(a->words[i].start - b->words[i].start) > 0.25 ||
-            fabs(a->words[i].end - b->words[i].end) > 0.25)
+        if (fabs(a->words[i].start - b->words[i].start) > 0.3 ||
+            fabs(a->words[i].end - b->words[i].end) > 0.3)
             fail_msg("\"%s\" %g to %g s, not %g to %g", b->words[i].text, b->words[i].start,
                      b->words[i].end, a->words[i].start, a->words[i].end);
     assert_in_range(n, 8, 22);

@@ -224,12 +224,40 @@ static void test_segments(void **state) {
     vo_tokenizer_destroy(tokenizer);
 }
 
+/* Speech from 10 s on, softly from 9.9 s. */
+static void test_starts(void **state) {
+    (void)state;
+    float p[1000] = {0}, levels[1000] = {0};
+    for (int i = 309; i < 1000; i++) p[i] = i < 313 ? 0.2f : 0.9f;
+    vocis_span speech[] = {{10, 32}};
+    const vo_voice voice = {p, levels, 1000, 32 * 16000, speech, 1};
+    const double times[][3] = {{8, 10.5, 9.888}, /* early: start, end, start that is right */
+                               {9.6, 10.4, 9.6}, /* a little early */
+                               {8, 9.5, 8},      /* all of it in the pause */
+                               {12, 12.5, 12},   /* in speech */
+                               {40, 41, 40}};    /* after all speech */
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        vocis_word words[] = {{.text = " One", .start = times[i][0], .end = times[i][1]},
+                              {.text = " two", .start = times[i][1], .end = times[i][1] + 1}};
+        vocis_segment s = segment(times[i][0], times[i][1] + 1, " One two", -0.2f, 0);
+        vocis_result *r = vo_result_create();
+        s.words = words;
+        s.n_words = 2;
+        assert_int_equal(vo_result_add(r, &s, NULL), VO_OK);
+        vo_guard_starts(r, &voice);
+        assert_float_equal(r->segments[0].words[0].start, times[i][2], 1e-6);
+        assert_float_equal(r->segments[0].start, times[i][2], 1e-6);
+        assert_float_equal(r->segments[0].words[0].end, times[i][1], 0);
+        vo_result_destroy(r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loops),    cmocka_unit_test(test_random_loops),
         cmocka_unit_test(test_too_fast), cmocka_unit_test(test_spoken_loops),
         cmocka_unit_test(test_unspoken), cmocka_unit_test(test_said),
-        cmocka_unit_test(test_segments),
+        cmocka_unit_test(test_segments), cmocka_unit_test(test_starts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
