@@ -21,12 +21,14 @@ typedef struct pair {
     int64_t bytes;
 } pair;
 
-/* Whole panels, whole groups of 4-bit codes, and up to SLICE columns unless that is less than one
- * of each. */
-static int64_t slice_of(const vo_packed *first, const vo_packed *second) {
-    int64_t unit = second->dtype == VO_AFFINE ? second->group : first->nr;
-    while (unit % first->nr) unit += second->group;
-    return unit < SLICE ? SLICE / unit * unit : unit;
+/* Whole panels of the first, whole steps of the second product, and up to SLICE columns if that is
+ * not less than one of each. */
+static int64_t slice_of(const vo_packed *first, const vo_packed *second, vo_form form) {
+    const int64_t step = second->dtype == VO_I8 ? VO_INT8_GROUP : form.k_step;
+    int64_t unit = step;
+    while (unit % first->nr) unit += step;
+    if (unit < SLICE) unit = SLICE / unit * unit;
+    return vo_min64(unit, vo_packed_panels(first) * first->nr);
 }
 
 static int64_t take(pair *p, int64_t bytes) {
@@ -40,7 +42,7 @@ static pair pair_of(const vo_kernels *kernels, int64_t m, const vo_packed *first
     pair p = {.first = vo_block_job_of(kernels, first), .second = vo_block_job_of(kernels, second)};
     const vo_block_job *jobs[] = {&p.first, &p.second};
     const int64_t nr = kernels->nr;
-    p.slice = slice_of(first, second);
+    p.slice = slice_of(first, second, p.second.form);
     p.second.k = vo_min64(p.slice, second->padded);
     for (int i = 0; i < 2; i++) {
         const int mr = jobs[i]->form.mr;
