@@ -6,9 +6,9 @@
 #include "backends/cpu/cpu.h"
 
 #include "backends/cpu/packed.h"
-
 #include "base/dequantize.h"
 #include "base/memory.h"
+
 #include <math.h>
 
 static const vo_cpu_op *const ops[VO_OP_COUNT] = {
@@ -120,11 +120,11 @@ static vo_status make_packed(void *user, const vo_view *view, void **prepared, v
     vo_cpu_backend *cpu = p->cpu;
     vo_packed *packed = vo_alloc(sizeof *packed);
     if (!packed) return vo_fail(err, VO_ERR_MEMORY, "no memory for weights");
+    const vo_dtype type = panel_type(p, view);
     float *sizes = NULL;
-    vo_status status = input_sizes(p, &sizes, err);
+    vo_status status = type == VO_I8 ? input_sizes(p, &sizes, err) : VO_OK;
     if (status == VO_OK)
-        status = vo_packed_create(packed, &cpu->kernels, cpu->packers, view, panel_type(p, view),
-                                  sizes, err);
+        status = vo_packed_create(packed, &cpu->kernels, cpu->packers, view, type, sizes, err);
     vo_free(sizes);
     if (status != VO_OK) {
         vo_free(packed);

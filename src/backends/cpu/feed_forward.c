@@ -11,10 +11,11 @@ enum { SLICE = VO_INT8_GROUP }; /* columns; that int8 has scales of its own for 
 
 typedef struct pair {
     vo_block_job first, second; /* the second one of a slice */
-    int64_t slice, rows;        /* rows: m, up to whole tiles of both */
+    int64_t slice, width;       /* columns of a slice, and those that there are */
+    int64_t rows;               /* m, up to whole tiles of both */
     /* Offsets in the workspace: */
     int64_t a[2], scales[2]; /* packed inputs of both */
-    int64_t between;         /* [m][slice] */
+    int64_t between;         /* [m][width] */
     int64_t c;               /* of the first: [rows][nr] */
     int64_t results;         /* of the second, not finished: [panels][rows][nr] */
     int64_t sums, converted;
@@ -27,8 +28,7 @@ static int64_t slice_of(const vo_packed *first, const vo_packed *second, vo_form
     const int64_t step = second->dtype == VO_I8 ? VO_INT8_GROUP : form.k_step;
     int64_t unit = step;
     while (unit % first->nr) unit += step;
-    if (unit < SLICE) unit = SLICE / unit * unit;
-    return vo_min64(unit, vo_packed_panels(first) * first->nr);
+    return unit < SLICE ? SLICE / unit * unit : unit;
 }
 
 static int64_t take(pair *p, int64_t bytes) {
@@ -43,6 +43,7 @@ static pair pair_of(const vo_kernels *kernels, int64_t m, const vo_packed *first
     const vo_block_job *jobs[] = {&p.first, &p.second};
     const int64_t nr = kernels->nr;
     p.slice = slice_of(first, second, p.second.form);
+    p.width = vo_min64(p.slice, vo_packed_panels(first) * nr);
     p.second.k = vo_min64(p.slice, second->padded);
     for (int i = 0; i < 2; i++) {
         const int mr = jobs[i]->form.mr;
@@ -51,7 +52,7 @@ static pair pair_of(const vo_kernels *kernels, int64_t m, const vo_packed *first
         p.a[i] = take(&p, tiles * vo_tile_bytes(jobs[i]));
         p.scales[i] = take(&p, vo_scale_bytes(jobs[i], tiles * mr));
     }
-    p.between = take(&p, m * p.slice * (int64_t)sizeof(float));
+    p.between = take(&p, m * p.width * (int64_t)sizeof(float));
     p.c = take(&p, p.rows * nr * (int64_t)sizeof(float));
     p.results = take(&p, vo_packed_panels(second) * p.rows * nr * (int64_t)sizeof(float));
     p.sums = take(&p, VO_MAX_LOW_MR * nr * (int64_t)sizeof(int32_t));
@@ -88,7 +89,7 @@ static void make_slice(pair *p, vo_block *at, int64_t column, char *workspace) {
     vo_gemm gemm = *p->first.gemm;
     const vo_gemm *const whole = p->first.gemm;
     gemm.c = floats_at(workspace, p->between);
-    gemm.ldc = p->slice;
+    gemm.ldc = p->width;
     p->first.gemm = &gemm;
     p->first.c_column = column;
     at->c = floats_at(workspace, p->c);
@@ -106,7 +107,7 @@ void vo_feed_forward_run(const vo_gemm *first, const vo_gemm *second, const vo_k
     p.first.gemm = first;
     p.second.gemm = &slice;
     slice.a = floats_at(workspace, p.between);
-    slice.lda = p.slice;
+    slice.lda = p.width;
     kernels->tiles_begin();
     vo_block one = block_of(&p, 0, workspace);
     for (int64_t column = 0; column < k; column += p.slice) {
