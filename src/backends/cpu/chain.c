@@ -5,20 +5,20 @@
  * two products of which the first is wide become one step (feed_forward.h).
  */
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/feed_forward.h"
 #include "backends/cpu/packed.h"
 
 static bool is_narrow_linear(const vo_array *y) {
     return y->op == VO_OP_linear && y->compute != VO_COMPUTE_F32;
 }
 
-/* Products that only the next step reads, also a product, and that are wider than what that makes.
- */
+/* Wide products that only the next step reads, which is a product, too */
 static void mark_sliced(const vo_chain *chain) {
     for (int i = 0; i + 1 < chain->n; i++) {
         vo_array *y = chain->nodes[i];
         const vo_array *next = chain->nodes[i + 1];
         y->sliced = is_narrow_linear(y) && is_narrow_linear(next) && next->in[0] == y &&
-                    y->uses == 1 && !y->in[3] && y->shape[1] > VO_INT8_GROUP;
+                    y->uses == 1 && !y->in[3] && y->shape[1] > VO_SLICE;
     }
 }
 
@@ -33,7 +33,7 @@ static int64_t rows_in_cache(const vo_chain *chain) {
         int64_t bytes = 0;
         if (!y->in[0]->sliced) bytes += y->in[0]->shape[1] * (4 + PACKED);
         if (!y->sliced) bytes += y->shape[1] * 4;
-        if (y->sliced || y->in[0]->sliced) bytes += VO_INT8_GROUP * (4 + PACKED);
+        if (y->sliced || y->in[0]->sliced) bytes += VO_SLICE * (4 + PACKED);
         if (bytes > widest) widest = bytes;
     }
     return (int64_t)(vo_cpu_get_caches().l2 / 4 * 3) / widest;

@@ -7,8 +7,6 @@
 
 #include "backends/cpu/matmul_block.h"
 
-enum { SLICE = VO_INT8_GROUP }; /* columns; that int8 has scales of its own for them */
-
 typedef struct pair {
     vo_block_job first, second; /* the second one of a slice */
     int64_t slice, width;       /* columns of a slice, and those that there are */
@@ -22,13 +20,13 @@ typedef struct pair {
     int64_t bytes;
 } pair;
 
-/* Whole panels of the first, whole steps of the second product, and up to SLICE columns if that is
- * not less than one of each. */
+/* Whole panels of the first, whole steps of the second product, and up to VO_SLICE columns if that
+ * is not less than one of each. */
 static int64_t slice_of(const vo_packed *first, const vo_packed *second, vo_form form) {
     const int64_t step = second->dtype == VO_I8 ? VO_INT8_GROUP : form.k_step;
     int64_t unit = step;
     while (unit % first->nr) unit += step;
-    return unit < SLICE ? SLICE / unit * unit : unit;
+    return unit < VO_SLICE ? VO_SLICE / unit * unit : unit;
 }
 
 static int64_t take(pair *p, int64_t bytes) {
@@ -83,35 +81,30 @@ static vo_block block_of(const pair *p, int which, char *workspace) {
     return at;
 }
 
-/* Columns [column, column + slice) of the first result, into `between`. */
-static void make_slice(pair *p, vo_block *at, int64_t column, char *workspace) {
+/* Columns [column, column + slice) of the first result, where its c is */
+static void make_slice(pair *p, vo_block *at, int64_t column) {
     const vo_packed *b = p->first.b;
-    vo_gemm gemm = *p->first.gemm;
-    const vo_gemm *const whole = p->first.gemm;
-    gemm.c = floats_at(workspace, p->between);
-    gemm.ldc = p->width;
-    p->first.gemm = &gemm;
     p->first.c_column = column;
-    at->c = floats_at(workspace, p->c);
     at->last_panel = vo_min64((column + p->slice) / b->nr, vo_packed_panels(b));
     for (int64_t i = column / b->nr; i < at->last_panel; i++)
         vo_block_panel(&p->first, at, i, false, true);
-    p->first.gemm = whole;
 }
 
 void vo_feed_forward_run(const vo_gemm *first, const vo_gemm *second, const vo_kernels *kernels,
                          void *workspace) {
     pair p = pair_of(kernels, first->m, first->b, second->b);
-    vo_gemm slice = *second;
+    vo_gemm make = *first, take_up = *second;
     const int64_t k = second->b->padded, panels = vo_packed_panels(second->b);
-    p.first.gemm = first;
-    p.second.gemm = &slice;
-    slice.a = floats_at(workspace, p.between);
-    slice.lda = p.width;
+    make.c = floats_at(workspace, p.between);
+    take_up.a = make.c;
+    make.ldc = take_up.lda = p.width;
+    p.first.gemm = &make;
+    p.second.gemm = &take_up;
     kernels->tiles_begin();
     vo_block one = block_of(&p, 0, workspace);
+    one.c = floats_at(workspace, p.c);
     for (int64_t column = 0; column < k; column += p.slice) {
-        make_slice(&p, &one, column, workspace);
+        make_slice(&p, &one, column);
         p.second.first = column;
         p.second.k = vo_min64(p.slice, k - column);
         vo_block two = block_of(&p, 1, workspace);

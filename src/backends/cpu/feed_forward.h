@@ -9,6 +9,8 @@
 
 #include "backends/cpu/matmul.h"
 
+enum { VO_SLICE = VO_INT8_GROUP }; /* columns; int8 has scales of its own for them */
+
 /* Bytes of workspace for up to m rows. Both weights are in bf16, int8 or 4 bits. */
 size_t vo_feed_forward_workspace(const vo_kernels *kernels, int64_t m, const vo_packed *first,
                                  const vo_packed *second);

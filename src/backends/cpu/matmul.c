@@ -82,9 +82,7 @@ static void skinny_tile(void *arg, int64_t tile, int thread) {
         kernels->skinny_f16(b->k, panels, g->a, g->lda, panel, c, ldc, (int)g->m);
     else
         kernels->skinny_f32(b->k, panels, g->a, g->lda, panel, c, ldc, (int)g->m);
-    kernels->epilogue(g->m, vo_min64(ldc, b->n - column), c, ldc, g->bias ? g->bias + column : NULL,
-                      g->gelu, g->residual ? g->residual + column : NULL, g->ldr, g->c + column,
-                      g->ldc);
+    vo_block_finish(&job->part, 0, g->m, column, vo_min64(ldc, b->n - column), c, ldc);
 }
 
 /* B is streamed once, in a few tasks per thread, each of a multiple of the panels that a kernel

@@ -181,16 +181,21 @@ static void tile_product(const vo_block_job *job, const vo_block *at, int64_t i,
     }
 }
 
+void vo_block_finish(const vo_block_job *job, int64_t row, int64_t rows, int64_t column,
+                     int64_t columns, const float *c, int64_t ldc) {
+    const vo_gemm *g = job->gemm;
+    const float *bias = g->bias ? g->bias + column : NULL;
+    const float *residual = g->residual ? g->residual + row * g->ldr + column : NULL;
+    job->kernels->epilogue(rows, columns, c, ldc, bias, g->gelu, residual, g->ldr,
+                           g->c + row * g->ldc + column - job->c_column, g->ldc);
+}
+
 /* A finished tile of C leaves, tile by tile, so that stores drain during the next one's sums. */
 static void finish_tile(const vo_block_job *job, const vo_block *at, int64_t i, int64_t panel,
                         const float *c) {
-    const vo_gemm *g = job->gemm;
-    const int64_t column = panel * job->b->nr, row = (at->tile0 + i) * job->form.mr;
-    const float *bias = g->bias ? g->bias + column : NULL;
-    const float *residual = g->residual ? g->residual + row * g->ldr + column : NULL;
-    job->kernels->epilogue(vo_tile_rows(job, at->tile0 + i),
-                           vo_min64(job->b->nr, job->b->n - column), c, job->b->nr, bias, g->gelu,
-                           residual, g->ldr, g->c + row * g->ldc + column - job->c_column, g->ldc);
+    const int64_t tile = at->tile0 + i, nr = job->b->nr, column = panel * nr;
+    vo_block_finish(job, tile * job->form.mr, vo_tile_rows(job, tile), column,
+                    vo_min64(nr, job->b->n - column), c, nr);
 }
 
 /* Where the step after steps [k0, k0+steps) of a panel begins, or NULL after the last. */

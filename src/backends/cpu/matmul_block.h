@@ -73,4 +73,8 @@ void vo_block_pack(const vo_block_job *job, int64_t tile, char *to, float *scale
  * finish: bias, activation and residual follow, and the results leave for C. */
 void vo_block_panel(const vo_block_job *job, vo_block *at, int64_t panel, bool add, bool finish);
 
+/* Sums c of rows [row, row + rows) and columns [column, column + columns) leave for C. */
+void vo_block_finish(const vo_block_job *job, int64_t row, int64_t rows, int64_t column,
+                     int64_t columns, const float *c, int64_t ldc);
+
 #endif
