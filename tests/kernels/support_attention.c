@@ -58,8 +58,11 @@ static void cached_case(const vo_kernels *k, int64_t nq, int64_t len, int64_t hd
 
 /* ---- a cache of s8 ---------------------------------------------------------------------- */
 
-/* Against the plain C kernel, whose sums are in double. */
-static void s8_case(const vo_kernels *k, int64_t nq, int64_t len, int64_t hd, bool mapped) {
+/* Against the plain C kernel, whose sums are in double. Queries of 15 bits and weights of 16, which
+ * some levels use, are off by 3e-5 here. The first of several queries may be NaN: its neighbours do
+ * not notice. */
+static void s8_case(const vo_kernels *k, int64_t nq, int64_t len, int64_t hd, bool mapped,
+                    bool spoilt) {
     const int64_t ldq = hd + check_below(3), ldo = hd + check_below(3);
     const int64_t out_floats = (nq - 1) * ldo + hd;
     const float scale = 1 / sqrtf((float)hd);
@@ -73,6 +76,7 @@ static void s8_case(const vo_kernels *k, int64_t nq, int64_t len, int64_t hd, bo
     if (!mapped) table = NULL;
     check_fill(q, (nq - 1) * ldq + hd, -1, 1);
     check_fill(scales, 2 * len, 0.001f, 0.02f);
+    if (spoilt) q[0] = NAN;
     for (int64_t i = 0; i < len * hd; i++) {
         keys[i] = (int8_t)(check_below(255) - 127);
         values[i] = (int8_t)(check_below(255) - 127);
@@ -81,9 +85,9 @@ static void s8_case(const vo_kernels *k, int64_t nq, int64_t len, int64_t hd, bo
                             want, ldo, scores);
     k->attend_cached_s8(nq, len, hd, scale, q, ldq, keys, scales, values, scales + len, table, out,
                         ldo, scores);
-    for (int64_t i = 0; i < nq; i++)
+    for (int64_t i = spoilt; i < nq; i++)
         for (int64_t d = 0; d < hd; d++)
-            if (!check_near((double)out[i * ldo + d], (double)want[i * ldo + d], 2e-5))
+            if (!check_near((double)out[i * ldo + d], (double)want[i * ldo + d], 5e-5))
                 check_fail("nq=%lld len=%lld hd=%lld", (long long)nq, (long long)len,
                            (long long)hd);
     if (!check_slots_intact()) check_fail("wrote before the start of an array");
@@ -96,12 +100,12 @@ static void s8_case(const vo_kernels *k, int64_t nq, int64_t len, int64_t hd, bo
 }
 
 void test_attend_cached_s8(const vo_kernels *k) {
-    static const int64_t lengths[] = {0, 1, 3, 8, 15, 16, 17, 65, 448};
+    static const int64_t lengths[] = {0, 1, 3, 8, 15, 16, 17, 65, 448, 1500};
     static const int64_t sizes[] = {4, 20, 64, 80};
     for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
         for (size_t d = 0; d < sizeof sizes / sizeof *sizes; d++)
             for (int nq = 1; nq <= VO_SKINNY_ROWS; nq += 3)
-                s8_case(k, nq, lengths[l], sizes[d], (nq + (int)l) % 2);
+                s8_case(k, nq, lengths[l], sizes[d], (nq + (int)l) % 2, nq == 4);
 }
 
 /* Equal to plain C, in bytes and scale, and nothing is written beyond. */

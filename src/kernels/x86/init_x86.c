@@ -64,6 +64,7 @@ void vo_kernels_init_x86(vo_kernels *kernels, uint32_t flags) {
     }
     if (!(flags & VO_CPU_AVX512_VNNI)) return;
     vo_int8_init_vnni(kernels);
+    kernels->attend_cached_s8 = vo_vnni_attend_cached_s8;
     if (!(flags & VO_CPU_AMX) || !(flags & VO_CPU_AVX512_BF16)) return;
     kernels->tiles_begin = vo_amx_tiles_begin;
     kernels->tiles_end = vo_amx_tiles_end;

@@ -20,6 +20,7 @@ enum {
 #define VO_KERNEL(name, args)                                                                      \
     void vo_avx2_##name args;                                                                      \
     void vo_avx512_##name args;                                                                    \
+    void vo_vnni_##name args;                                                                      \
     void vo_avx512bf16_##name args;                                                                \
     void vo_amx_##name args;
 #include "kernels/kernels.def"
