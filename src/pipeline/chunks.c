@@ -9,12 +9,19 @@
 #include "base/memory.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
     PAUSE_MS = 160, /* short pauses are enough to cut at */
     PAD = 100,      /* frames around a chunk, for what the detector hears late */
 };
+
+/* Sound between speech that may drown a voice: */
+#define SOUND_SHORTEST 1.0  /* seconds, in all */
+#define SOUND_LONGEST  12.0 /* seconds from speech to speech */
+#define SOUND_LOUD     0.2f /* of the level of speech */
+#define SOUND_ABOVE    3.0f /* times the level that the input always has */
 
 /* The best way to cut spans [0, i). */
 typedef struct plan {
@@ -80,6 +87,64 @@ vo_status vo_chunks_merge(const vocis_span *spans, int n_spans, double duration,
     return *chunks ? VO_OK : vo_fail(err, VO_ERR_MEMORY, "no memory for %d chunks", n_spans);
 }
 
+static int ascending(const void *a, const void *b) {
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* Louder than this is sound that counts: infinite where the input always sounds like that. */
+static vo_status find_loud(const vo_voice *voice, float *loud, vo_error *err) {
+    float *levels = vo_alloc_array((size_t)voice->n + 1, sizeof *levels);
+    if (!levels)
+        return vo_fail(err, VO_ERR_MEMORY, "no memory for %lld levels", (long long)voice->n);
+    int64_t spoken = 0;
+    for (int64_t i = 0; i < voice->n; i++)
+        if (voice->probabilities[i] >= 0.5f) levels[spoken++] = voice->levels[i];
+    if (spoken) qsort(levels, (size_t)spoken, sizeof *levels, ascending);
+    const float speech = spoken ? levels[spoken / 2] : INFINITY;
+    memcpy(levels, voice->levels, (size_t)voice->n * sizeof *levels);
+    if (voice->n) qsort(levels, (size_t)voice->n, sizeof *levels, ascending);
+    *loud = fmaxf(SOUND_LOUD * speech, SOUND_ABOVE * levels[voice->n / 20]);
+    vo_free(levels);
+    return VO_OK;
+}
+
+/* Where it is loud between two times, if long enough; else nothing, false. */
+static bool find_sound(const vo_voice *voice, double from, double to, float loud,
+                       vocis_span *sound) {
+    const int64_t first = (int64_t)ceil(from / VO_VOICE_STEP),
+                  last = (int64_t)fmin(floor(to / VO_VOICE_STEP), (double)voice->n);
+    int64_t n = 0;
+    if (to - from > SOUND_LONGEST) return false;
+    for (int64_t i = first; i < last; i++) {
+        if (voice->levels[i] < loud) continue;
+        if (n++ == 0) sound->start = (double)i * VO_VOICE_STEP;
+        sound->end = (double)(i + 1) * VO_VOICE_STEP;
+    }
+    return (double)n * VO_VOICE_STEP >= SOUND_SHORTEST;
+}
+
+/* The detector hears no voice in loud sound, the model may: what is loud between two stretches of
+ * speech joins them as one of its own. */
+static vo_status add_sound(const vo_voice *voice, vocis_span **spans, int *n, vo_error *err) {
+    float loud = 0;
+    if (*n == 0) return VO_OK;
+    vo_status status = find_loud(voice, &loud, err);
+    vocis_span *all = status == VO_OK ? vo_alloc_array(2 * (size_t)*n, sizeof *all) : NULL;
+    if (status == VO_OK && !all) status = vo_fail(err, VO_ERR_MEMORY, "no memory for %d spans", *n);
+    if (status != VO_OK) return status;
+    int total = 0;
+    for (int i = 0; i < *n; i++) {
+        if (i > 0 && find_sound(voice, (*spans)[i - 1].end, (*spans)[i].start, loud, &all[total]))
+            total++;
+        all[total++] = (*spans)[i];
+    }
+    vo_free(*spans);
+    *spans = all;
+    *n = total;
+    return VO_OK;
+}
+
 vo_status vo_chunks_find(const vo_voice *voice, int64_t max_frames, vo_chunk **chunks, int *n,
                          vo_error *err) {
     vocis_speech_params params = vo_speech_default_params();
@@ -91,6 +156,7 @@ vo_status vo_chunks_find(const vo_voice *voice, int64_t max_frames, vo_chunk **c
     *chunks = NULL;
     *n = 0;
     vo_status status = vo_voice_spans(voice, &params, &spans, &n_spans, err);
+    if (status == VO_OK) status = add_sound(voice, &spans, &n_spans, err);
     if (status == VO_OK)
         status = vo_chunks_merge(spans, n_spans, (double)voice->n_samples / VOCIS_SAMPLE_RATE,
                                  max_frames, chunks, n, err);

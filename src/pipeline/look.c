@@ -74,7 +74,9 @@ vo_status vo_look_judge(vo_track *t, vo_error *err) {
 }
 
 double vo_look_onset(const vo_track *t, double start) {
-    double first = fmax(start - SOFT_START, t->covered);
+    /* What lies before the stretch belongs to others. */
+    double first =
+        fmax(start - SOFT_START, fmax(t->covered, (double)t->first * VO_SECONDS_PER_FRAME));
     for (int i = 0; i < t->pending->n_segments; i++)
         if (t->pending->segments[i].start < start) first = fmax(first, t->pending->segments[i].end);
     return vo_voice_onset(t->plan->voice, start, first);

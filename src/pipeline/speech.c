@@ -323,6 +323,14 @@ bool vo_voice_audible(const vo_voice *voice, double start, double end) {
     return false;
 }
 
+double vo_voice_quietest(const vo_voice *voice, double start, double end) {
+    int64_t i, to, best = -1;
+    windows_between(voice, start, end, &i, &to);
+    for (; i < to; i++)
+        if (best < 0 || voice->levels[i] < voice->levels[best]) best = i;
+    return best < 0 ? (start + end) / 2 : ((double)best + 0.5) * VO_VOICE_STEP;
+}
+
 vo_status vo_detect_speech(vocis_engine *engine, const float *samples, int64_t n_samples,
                            const vocis_speech_params *params, vocis_span **spans, int *n_spans,
                            vo_error *err) {

@@ -40,6 +40,8 @@ double vo_voice_onset(const vo_voice *voice, double start, double first);
  */
 float vo_voice_peak(const vo_voice *voice, double start, double end);
 bool vo_voice_audible(const vo_voice *voice, double start, double end);
+/* The time between two at which it is quietest; the middle outside the input. */
+double vo_voice_quietest(const vo_voice *voice, double start, double end);
 
 /* *spans: vo_free. Thread safe. */
 vo_status vo_detect_speech(vocis_engine *engine, const float *samples, int64_t n_samples,

@@ -20,6 +20,7 @@
 #include "pipeline/ahead.h"
 #include "pipeline/codeswitch.h"
 #include "pipeline/look.h"
+#include "pipeline/parts.h"
 #include "pipeline/words.h"
 #include "text/text.h"
 
@@ -30,6 +31,7 @@
 #define FOREIGN        0.9f /* probability of another language that is surely spoken, */
 #define FOREIGN_SPEECH 2.0  /* with so many seconds of speech */
 #define NO_WORD        0.5  /* seconds of speech too short for one */
+#define ABOUT_RIGHT    0.2  /* seconds that timestamps may be off */
 
 static int64_t min64(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -383,6 +385,38 @@ static void finish_language(vo_track *t) {
     if (t->cut > 0 && t->seek >= t->cut) t->expected = t->after_cut;
 }
 
+/* Asks for the times of words because a segment seems to leave speech out, and keeps no others. */
+static vo_status part_sparse(vo_track *t, const vo_word_window *window, vo_draft_segment *drafts,
+                             int *n, vo_error *err) {
+    vo_word_list words = {0};
+    bool any = false;
+    for (int i = 0; i < *n; i++) {
+        drafts[i].whole = !vo_is_sparse(t->plan->voice, &drafts[i]);
+        any |= !drafts[i].whole;
+    }
+    if (!any) return VO_OK;
+    const vo_status status = vo_words_add(t, window, drafts, *n, &words, err);
+    if (status == VO_OK)
+        vo_words_part(t->plan->voice, &words, t->decoded.tokens, t->plan->ids->eot, drafts, n);
+    for (int i = 0; i < *n; i++) {
+        drafts[i].words = NULL;
+        drafts[i].n_words = 0;
+    }
+    vo_word_list_free(&words);
+    return status;
+}
+
+/* What is left of a stretch between pauses is decoded alone: it must not begin in the middle of a
+ * word, as timestamps would have it that are only about right. */
+static int64_t between_words(const vo_track *t, int64_t next) {
+    const double time = (double)next * VO_SECONDS_PER_FRAME;
+    if (t->plan->params->chunking != VOCIS_CHUNK_SPEECH || next >= t->seek + t->size) return next;
+    const double quietest =
+        vo_voice_quietest(t->plan->speech, time - ABOUT_RIGHT, time + ABOUT_RIGHT);
+    const int64_t frame = (int64_t)(quietest / VO_SECONDS_PER_FRAME);
+    return frame > t->seek && frame < t->seek + t->size ? frame : next;
+}
+
 static vo_status split_window(vo_track *t, vo_error *err) {
     const vocis_transcribe_params *p = t->plan->params;
     const int n_tokens = t->decoded.n_tokens;
@@ -414,9 +448,13 @@ static vo_status split_window(vo_track *t, vo_error *err) {
         if (status == VO_OK && (sliding || !isnan(window.threshold)))
             vo_words_follow(&window, drafts, &n);
         t->last_speech = window.last_speech;
+        if (status == VO_OK && t->plan->again)
+            vo_words_part(t->plan->voice, &words, t->decoded.tokens, t->plan->ids->eot, drafts, &n);
+    } else if (t->plan->again) {
+        status = part_sparse(t, &window, drafts, &n, err);
     }
     for (int i = 0; status == VO_OK && i < n; i++) status = add_segment(t, &drafts[i], err);
-    t->seek = window.next;
+    t->seek = between_words(t, window.next);
     finish_language(t);
     if (!window.again && (!p->condition_on_previous_text || temperature_of(t) > 0.5))
         t->prompt_reset_since = t->all.n;

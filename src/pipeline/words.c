@@ -120,7 +120,7 @@ vo_status vo_words_assign(const vo_word_window *w, vo_word_list *list, vo_draft_
         }
         if (d->n_words == 0) continue;
         shorten_after_pause(d->words, d->n_words, last_speech, median);
-        fit_segment(d, median);
+        if (!d->whole) fit_segment(d, median);
         last_speech = d->end;
     }
     return status;

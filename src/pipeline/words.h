@@ -16,6 +16,7 @@ typedef struct vo_draft_segment {
     double start, end;
     vocis_word *words; /* [n_words], not NULL once they were looked for */
     int n_words;
+    bool whole; /* its words change nothing */
 } vo_draft_segment;
 
 /* The words of a window: where their texts and times live. */

@@ -105,6 +105,50 @@ static void test_random_speech(void **state) {
     }
 }
 
+/* ---- sound ---------------------------------------------------------------------------------- */
+
+enum { STEPS = 1500 }; /* 48 s */
+
+/* 20 s of speech at both ends; between them, from 21 to 26 s, sound without a voice. */
+static bool holds_sound(float everywhere, float sound) {
+    static float probabilities[STEPS], levels[STEPS];
+    const vo_voice voice = {.probabilities = probabilities,
+                            .levels = levels,
+                            .n = STEPS,
+                            .n_samples = (int64_t)STEPS * VO_SILERO_WINDOW};
+    vo_chunk *chunks = NULL;
+    vo_error err = {0};
+    int n = 0;
+    bool held = false;
+    for (int i = 0; i < STEPS; i++) {
+        const double t = i * VO_VOICE_STEP;
+        const bool spoken = t < 20 || t >= 28;
+        probabilities[i] = spoken ? 0.9f : 0.01f;
+        levels[i] = spoken ? 0.1f : t >= 21 && t < 26 ? sound : everywhere;
+    }
+    assert_int_equal(vo_chunks_find(&voice, WINDOW, &chunks, &n, &err), VO_OK);
+    assert_int_equal(n, 2);
+    for (int i = 0; i < n; i++) held |= chunks[i].start <= 2110 && chunks[i].end >= 2590;
+    vo_free(chunks);
+    return held;
+}
+
+/* A voice may be in it that the detector does not hear. */
+static void test_loud_sound(void **state) {
+    assert_true(holds_sound(0.001f, 0.05f));
+    assert_false(holds_sound(0.001f, 0.01f)); /* too soft beside the speech */
+    assert_false(holds_sound(0.04f, 0.05f));  /* it always sounds like that */
+}
+
+static void test_quietest(void **state) {
+    float levels[] = {1, 0.5f, 0.2f, 0.1f, 0.3f, 0.05f};
+    const vo_voice voice = {.levels = levels, .n = 6};
+    const double step = VO_VOICE_STEP;
+    assert_true(vo_voice_quietest(&voice, 0, 5 * step) == 3.5 * step);
+    assert_true(vo_voice_quietest(&voice, -1, 9) == 5.5 * step);
+    assert_true(vo_voice_quietest(&voice, 10, 12) == 11);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing),
@@ -112,6 +156,8 @@ int main(void) {
         cmocka_unit_test(test_close_neighbours_meet_halfway),
         cmocka_unit_test(test_the_longest_pause_is_cut),
         cmocka_unit_test(test_random_speech),
+        cmocka_unit_test(test_loud_sound),
+        cmocka_unit_test(test_quietest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
