@@ -17,9 +17,10 @@ enum {
     PAD = 100,      /* frames around a chunk, for what the detector hears late */
 };
 
-/* Sound between speech that may drown a voice: */
-#define SOUND_SHORTEST 1.0  /* seconds, in all */
-#define SOUND_LONGEST  12.0 /* seconds from speech to speech */
+/* Sound beside speech that may drown a voice: */
+#define SOUND_SHORTEST 1.0  /* seconds that it is loud for */
+#define SOUND_LONGEST  12.0 /* seconds in all: what is longer is no sentence */
+#define SOUND_PAUSE    0.5  /* seconds in it that are not loud */
 #define SOUND_LOUD     0.2f /* of the level of speech */
 #define SOUND_ABOVE    3.0f /* times the level that the input always has */
 
@@ -109,36 +110,47 @@ static vo_status find_loud(const vo_voice *voice, float *loud, vo_error *err) {
     return VO_OK;
 }
 
-/* Where it is loud between two times, if long enough; else nothing, false. */
-static bool find_sound(const vo_voice *voice, double from, double to, float loud,
-                       vocis_span *sound) {
-    const int64_t first = (int64_t)ceil(from / VO_VOICE_STEP),
-                  last = (int64_t)fmin(floor(to / VO_VOICE_STEP), (double)voice->n);
-    int64_t n = 0;
-    if (to - from > SOUND_LONGEST) return false;
-    for (int64_t i = first; i < last; i++) {
-        if (voice->levels[i] < loud) continue;
-        if (n++ == 0) sound->start = (double)i * VO_VOICE_STEP;
-        sound->end = (double)(i + 1) * VO_VOICE_STEP;
+/* Where it is loud between two times, and for how long. Returns how many, all longer than
+ * SOUND_SHORTEST. */
+static int find_sounds(const vo_voice *voice, double from, double to, float loud,
+                       vocis_span *sounds) {
+    const double step = VO_VOICE_STEP;
+    const int64_t last = (int64_t)fmin(floor(to / step), (double)voice->n);
+    double seconds = 0; /* that the sound at hand is loud for */
+    int n = 0;
+    for (int64_t i = (int64_t)ceil(from / step); i <= last; i++) {
+        const double at = (double)i * step;
+        if (seconds > 0 && (i == last || at - sounds[n].end > SOUND_PAUSE)) {
+            const double length = sounds[n].end - sounds[n].start;
+            n += seconds >= SOUND_SHORTEST && length <= SOUND_LONGEST;
+            seconds = 0;
+        }
+        if (i == last || voice->levels[i] < loud) continue;
+        if (seconds == 0) sounds[n].start = at;
+        sounds[n].end = at + step;
+        seconds += step;
     }
-    return (double)n * VO_VOICE_STEP >= SOUND_SHORTEST;
+    return n;
 }
 
-/* The detector hears no voice in loud sound, the model may: what is loud between two stretches of
- * speech joins them as one of its own. */
-static vo_status add_sound(const vo_voice *voice, vocis_span **spans, int *n, vo_error *err) {
+/* The detector hears no voice in loud sound, the model may: what is loud beside speech counts as
+ * one more stretch of it. */
+static vo_status add_sounds(const vo_voice *voice, vocis_span **spans, int *n, vo_error *err) {
     float loud = 0;
     if (*n == 0) return VO_OK;
+    const size_t most = (size_t)((double)voice->n * VO_VOICE_STEP / SOUND_SHORTEST) + 2;
     vo_status status = find_loud(voice, &loud, err);
-    vocis_span *all = status == VO_OK ? vo_alloc_array(2 * (size_t)*n, sizeof *all) : NULL;
+    vocis_span *all = status == VO_OK ? vo_alloc_array((size_t)*n + most, sizeof *all) : NULL;
     if (status == VO_OK && !all) status = vo_fail(err, VO_ERR_MEMORY, "no memory for %d spans", *n);
     if (status != VO_OK) return status;
+    double from = 0;
     int total = 0;
     for (int i = 0; i < *n; i++) {
-        if (i > 0 && find_sound(voice, (*spans)[i - 1].end, (*spans)[i].start, loud, &all[total]))
-            total++;
+        total += find_sounds(voice, from, (*spans)[i].start, loud, all + total);
+        from = (*spans)[i].end;
         all[total++] = (*spans)[i];
     }
+    total += find_sounds(voice, from, (double)voice->n * VO_VOICE_STEP, loud, all + total);
     vo_free(*spans);
     *spans = all;
     *n = total;
@@ -156,7 +168,7 @@ vo_status vo_chunks_find(const vo_voice *voice, int64_t max_frames, vo_chunk **c
     *chunks = NULL;
     *n = 0;
     vo_status status = vo_voice_spans(voice, &params, &spans, &n_spans, err);
-    if (status == VO_OK) status = add_sound(voice, &spans, &n_spans, err);
+    if (status == VO_OK) status = add_sounds(voice, &spans, &n_spans, err);
     if (status == VO_OK)
         status = vo_chunks_merge(spans, n_spans, (double)voice->n_samples / VOCIS_SAMPLE_RATE,
                                  max_frames, chunks, n, err);
