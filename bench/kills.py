@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Is nothing lost and nothing different when vocis transcribe --resume is killed? Transcribes a
+recording once undisturbed; then again and again with kill -9 at random moments, each time until a
+run comes to its end, and compares every output byte (of JSON all but seconds and memory) with the
+undisturbed one. It also counts windows: one that the journal holds is not decoded again.
+
+    kills.py AUDIO [--kills N] [--model MODEL] [-- options of vocis transcribe]
+
+Example:
+  bench/kills.py talk.flac --kills 100 -- --compute int8 --chunking vad
+"""
+import argparse
+import json
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from measure import VOCIS, say
+
+
+def contents(folder):
+    """{name: bytes or JSON}, without what no two runs have in common."""
+    found = {}
+    for path in sorted(folder.iterdir()):
+        found[path.name] = path.read_bytes()
+        if path.suffix == ".json":
+            document = json.loads(found[path.name])
+            del document["peak_memory_bytes"]
+            windows = document.pop("timings")["windows"]
+            found[path.name] = (json.dumps(document, sort_keys=True), windows)
+    return found
+
+
+def main():
+    cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("audio", type=Path)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--model", default="base")
+    parser.add_argument("--seed", type=int, default=1)
+    args, options = parser.parse_args(sys.argv[1:cut]), sys.argv[cut + 1:]
+    chance = random.Random(args.seed)
+    with tempfile.TemporaryDirectory() as name:
+        command = [VOCIS, "transcribe", "--model", args.model, "-q", "-f", "txt,srt,json",
+                   "--resume", *options, args.audio, "-o"]
+        plain, out = Path(name) / "plain", Path(name) / "out"
+        begin = time.monotonic()
+        subprocess.run([*command, plain], check=True)
+        seconds = time.monotonic() - begin
+        want = contents(plain)
+        kills = rounds = 0
+        while kills < args.kills:
+            process = subprocess.Popen([*command, out])
+            try:
+                process.wait(chance.uniform(0, seconds))
+            except subprocess.TimeoutExpired:
+                process.kill()
+            status = process.wait()
+            if status == -signal.SIGKILL:
+                kills += 1
+                continue
+            rounds += 1
+            if status or contents(out) != want:
+                say(f"after {kills} kills: exit status {status},", "other output")
+                return 1
+            for path in out.iterdir():
+                path.unlink()
+        print(f"{kills} kills, {rounds} runs to the end: every output as undisturbed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
