@@ -93,7 +93,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Louder than this is sound that counts: infinite where the input always sounds like that. */
+/* What is louder than this counts as loud; nothing does where nobody speaks. */
 static vo_status find_loud(const vo_voice *voice, float *loud, vo_error *err) {
     float *levels = vo_alloc_array((size_t)voice->n + 1, sizeof *levels);
     if (!levels)

@@ -420,6 +420,7 @@ static int64_t between_words(const vo_track *t, int64_t next) {
 static vo_status split_window(vo_track *t, vo_error *err) {
     const vocis_transcribe_params *p = t->plan->params;
     const int n_tokens = t->decoded.n_tokens;
+    const bool parts = t->plan->again && !t->plan->prefix.n; /* a prefix is no text of a segment */
     t->state = VO_TRACK_COVER;
     if (is_silence(t)) {
         t->seek += t->size;
@@ -448,9 +449,9 @@ static vo_status split_window(vo_track *t, vo_error *err) {
         if (status == VO_OK && (sliding || !isnan(window.threshold)))
             vo_words_follow(&window, drafts, &n);
         t->last_speech = window.last_speech;
-        if (status == VO_OK && t->plan->again)
+        if (status == VO_OK && parts)
             vo_words_part(t->plan->voice, &words, t->decoded.tokens, t->plan->ids->eot, drafts, &n);
-    } else if (t->plan->again) {
+    } else if (parts) {
         status = part_sparse(t, &window, drafts, &n, err);
     }
     for (int i = 0; status == VO_OK && i < n; i++) status = add_segment(t, &drafts[i], err);
