@@ -385,6 +385,13 @@ static void finish_language(vo_track *t) {
     if (t->cut > 0 && t->seek >= t->cut) t->expected = t->after_cut;
 }
 
+/* Not where the caller has limited the text, or given its beginning: a prefix is no text of a
+ * segment. */
+static bool may_leave_out(const vo_track *t) {
+    const int limit = t->plan->params->max_tokens;
+    return t->plan->again && !t->plan->prefix.n && (limit == 0 || t->decoded.n_tokens < limit);
+}
+
 /* Asks for the times of words because a segment seems to leave speech out, and keeps no others. */
 static vo_status part_sparse(vo_track *t, const vo_word_window *window, vo_draft_segment *drafts,
                              int *n, vo_error *err) {
@@ -420,7 +427,7 @@ static int64_t between_words(const vo_track *t, int64_t next) {
 static vo_status split_window(vo_track *t, vo_error *err) {
     const vocis_transcribe_params *p = t->plan->params;
     const int n_tokens = t->decoded.n_tokens;
-    const bool parts = t->plan->again && !t->plan->prefix.n; /* a prefix is no text of a segment */
+    const bool parts = may_leave_out(t);
     t->state = VO_TRACK_COVER;
     if (is_silence(t)) {
         t->seek += t->size;
