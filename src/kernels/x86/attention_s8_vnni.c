@@ -84,8 +84,12 @@ static void take_query(s8_query *query, const float *q) {
     vf max = v_abs(v_load(q));
     for (int d = 16; d < HD; d += 16) max = v_max_bits(max, v_abs(v_load(q + d)));
     const float most = v_hmax_bits(max);
+    if (!isfinite(most)) {
+        *query = (s8_query){.scale = NAN};
+        return;
+    }
     const vf up = v_set(inverse_of(most / (float)Q_MAX));
-    query->scale = isfinite(most) ? most / (float)Q_MAX : NAN;
+    query->scale = most / (float)Q_MAX;
     __m512i sum = _mm512_setzero_si512();
     __m128i high[4], low[4];
     VO_UNROLL for (int i = 0; i < 4; i++) {
