@@ -28,6 +28,29 @@ def say(*words):
     print(*words, file=sys.stderr, flush=True)
 
 
+def parse(parser):
+    """The parsed arguments, and what stands behind --, which is for vocis transcribe."""
+    cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    return parser.parse_args(sys.argv[1:cut]), sys.argv[cut + 1:]
+
+
+def decode(path, form):
+    """Mono samples at 16 kHz of any file, by ffmpeg: bytes of its format f32le or s16le."""
+    return subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-f", form, "-ac", "1", "-ar",
+                           "16000", "-"], stdout=subprocess.PIPE, check=True).stdout
+
+
+def word_error_rate(right, heard):
+    """Of English texts, after Whisper's normaliser."""
+    with tempfile.TemporaryDirectory() as name:
+        reference, hypothesis = Path(name) / "reference", Path(name) / "hypothesis"
+        reference.write_text(right)
+        hypothesis.write_text(heard)
+        counts = subprocess.run([VOCIS, "eval", "--json", "-l", "en", "-r", reference, "-y",
+                                 hypothesis], stdout=subprocess.PIPE, check=True).stdout
+    return json.loads(counts)["wer"]["rate"]
+
+
 # ---- one process ------------------------------------------------------------------------------
 
 

@@ -16,20 +16,13 @@ import argparse
 import json
 import random
 import subprocess
-import sys
 import tempfile
 import wave
 from pathlib import Path
 
-from measure import VOCIS
+from measure import VOCIS, decode, parse, word_error_rate
 
 RATE = 16000
-
-
-def read(path):
-    """16-bit samples of any file, by ffmpeg."""
-    return subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-f", "s16le", "-ac", "1", "-ar",
-                           str(RATE), "-"], stdout=subprocess.PIPE, check=True).stdout
 
 
 def compose(clips, order, path):
@@ -45,31 +38,27 @@ def compose(clips, order, path):
 
 
 def main():
-    cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("manifest", type=Path)
     parser.add_argument("--orders", type=int, default=6)
     parser.add_argument("--model", default="base")
-    args, options = parser.parse_args(sys.argv[1:cut]), sys.argv[cut + 1:]
+    args, options = parse(parser)
     lines = map(json.loads, args.manifest.read_text().splitlines())
-    clips = [(read(args.manifest.parent / line["audio"]), line["text"]) for line in lines]
-    errors = total = 0
+    clips = [(decode(args.manifest.parent / line["audio"], "s16le"), line["text"])
+             for line in lines]
+    errors = 0
     with tempfile.TemporaryDirectory() as name:
-        audio, right, heard = (Path(name) / x for x in ("joined.wav", "right", "heard"))
+        audio = Path(name) / "joined.wav"
         for order in range(args.orders):
-            right.write_text(compose(clips, order, audio))
-            text = subprocess.run([VOCIS, "transcribe", "--model", args.model, "-l", "en", "-q",
-                                   "-f", "json", *options, audio], stdout=subprocess.PIPE,
-                                  check=True).stdout
-            heard.write_text(json.loads(text)["text"])
-            rate = json.loads(subprocess.run(
-                [VOCIS, "eval", "--json", "-l", "en", "-r", right, "-y", heard],
-                stdout=subprocess.PIPE, check=True).stdout)["wer"]
-            print(f"order {order}: {100 * rate['rate']:5.2f} %", flush=True)
-            errors += rate["rate"]
-            total += 1
-    print(f"mean:    {100 * errors / total:5.2f} %")
+            right = compose(clips, order, audio)
+            document = subprocess.run([VOCIS, "transcribe", "--model", args.model, "-l", "en", "-q",
+                                       "-f", "json", *options, audio], stdout=subprocess.PIPE,
+                                      check=True).stdout
+            rate = word_error_rate(right, json.loads(document)["text"])
+            print(f"order {order}: {100 * rate:5.2f} %", flush=True)
+            errors += rate
+    print(f"mean:    {100 * errors / args.orders:5.2f} %")
 
 
 if __name__ == "__main__":
