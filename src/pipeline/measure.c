@@ -62,9 +62,9 @@ static void multiply_tile(void *arg, int64_t tile, int thread) {
     k->tiles_begin();
     for (int64_t i = 0; i < j->repeats; i++) {
         if (j->compute == VO_COMPUTE_INT8)
-            k->gemm_int8(PEAK_DEPTH, a, b, c, k->mr_int8, 0);
+            k->gemm_int8(PEAK_DEPTH, a, b, c, k->mr_int8, 0, NULL, 0);
         else if (j->compute == VO_COMPUTE_BF16)
-            k->gemm_bf16(PEAK_DEPTH, a, b, c, k->mr_bf16, 0);
+            k->gemm_bf16(PEAK_DEPTH, a, b, c, k->mr_bf16, 0, NULL, 0);
         else
             k->gemm_f32(PEAK_DEPTH, a, b, c, k->nr, k->mr, k->nr, 0);
     }

@@ -117,7 +117,7 @@ static void run_bf16_pack_a(workload *w) {
 }
 static void run_gemm_bf16(workload *w) {
     const int mr = w->k->mr_bf16, nr = w->k->nr, k = WIDTH / 2;
-    w->k->gemm_bf16(k, w->packed, w->bf16, w->c, mr, 0);
+    w->k->gemm_bf16(k, w->packed, w->bf16, w->c, mr, 0, NULL, 0);
     cost(w, 2.0 * k * mr * nr, 2.0 * k * (mr + nr));
 }
 static void run_int8_pack_a(workload *w) {
@@ -127,7 +127,7 @@ static void run_int8_pack_a(workload *w) {
 static void run_gemm_int8(workload *w) {
     const int mr = w->k->mr_int8, nr = w->k->nr;
     w->k->gemm_int8(WIDTH, (const uint8_t *)w->packed, (const int8_t *)w->bf16,
-                    (int32_t *)(void *)w->c, mr, 0);
+                    (int32_t *)(void *)w->c, mr, 0, NULL, 0);
     cost(w, 2.0 * WIDTH * mr * nr, 1.0 * WIDTH * (mr + nr));
 }
 static void run_int8_scale(workload *w) {

@@ -100,7 +100,7 @@ static void bf16_run(const bf16_case *t, int64_t from, int64_t to, int m, float 
                      int accumulate) {
     t->k->tiles_begin();
     t->k->gemm_bf16(to - from, t->packed + from * t->k->mr_bf16, t->b + from * t->nr, c, m,
-                    accumulate);
+                    accumulate, c, 777);
     t->k->tiles_end();
 }
 
@@ -376,7 +376,7 @@ static void int8_run(const int8_case *t, int64_t from, int64_t to, int m, int32_
                      int accumulate) {
     t->k->tiles_begin();
     t->k->gemm_int8(to - from, t->packed + from * t->k->mr_int8, t->b + from * t->nr, c, m,
-                    accumulate);
+                    accumulate, c, 777);
     t->k->tiles_end();
 }
 
@@ -546,9 +546,9 @@ void test_tiles_begin(const vo_kernels *k) {
     float *again = check_floats(5, size);
     k->tiles_begin();
     for (int i = 0; i < 2; i++) {
-        k->gemm_bf16(t.padded, t.packed, t.b, t.c, 1, 0);
-        k->gemm_bf16(t.padded, t.packed, t.b, t.c, t.m, 0);
-        k->gemm_bf16(t.padded, t.packed, t.b, again, t.m, 0);
+        k->gemm_bf16(t.padded, t.packed, t.b, t.c, 1, 0, NULL, 0);
+        k->gemm_bf16(t.padded, t.packed, t.b, t.c, t.m, 0, NULL, 0);
+        k->gemm_bf16(t.padded, t.packed, t.b, again, t.m, 0, NULL, 0);
         if (!same_rows(&t, t.c, again, t.m)) check_fail("the second product is another");
     }
     k->tiles_end();
@@ -557,8 +557,8 @@ void test_tiles_begin(const vo_kernels *k) {
     int8_fill(&q, k, 128, k->mr_int8, false);
     k->tiles_begin();
     for (int i = 0; i < 2; i++) {
-        k->gemm_int8(q.padded, q.packed, q.b, q.c, 1, 0);
-        k->gemm_int8(q.padded, q.packed, q.b, q.c, q.m, 0);
+        k->gemm_int8(q.padded, q.packed, q.b, q.c, 1, 0, NULL, 0);
+        k->gemm_int8(q.padded, q.packed, q.b, q.c, q.m, 0, NULL, 0);
     }
     k->tiles_end();
     int8_compare(&q, q.m, q.c, 0);

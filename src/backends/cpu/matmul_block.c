@@ -150,33 +150,43 @@ static const void *readable(const vo_block_job *job, const vo_block *at, int64_t
     return from;
 }
 
+/* What a product asks for, since the one after it reads it. */
+typedef struct next_bytes {
+    const char *from;
+    int64_t bytes;
+} next_bytes;
+
 /* Tile i of A times one panel for a group of k: whole numbers, which become floats in c. */
 static void int8_product(const vo_block_job *job, const vo_block *at, int64_t i, int64_t panel,
-                         int64_t k0, int64_t steps, const void *b, float *c, bool add) {
+                         int64_t k0, int64_t steps, const void *b, float *c, bool add,
+                         next_bytes next) {
     const int nr = job->kernels->nr, m = vo_tile_rows(job, at->tile0 + i);
     const int64_t column = panel * nr, columns = vo_min64(nr, job->b->n - column);
     const char *a = at->a + i * vo_tile_bytes(job) + k0 * job->form.mr;
     const int64_t group = k0 / VO_INT8_GROUP, first = (job->first + k0) / VO_INT8_GROUP;
     const float *scales = at->scales + group * at->scale_rows + i * job->form.mr;
-    job->kernels->gemm_int8(steps, (const uint8_t *)a, b, at->sums, m, 0);
+    job->kernels->gemm_int8(steps, (const uint8_t *)a, b, at->sums, m, 0, next.from, next.bytes);
     job->kernels->int8_scale(m, (int)columns, at->sums, scales, job->b->scales + column,
                              vo_packed_zero(job->b, panel, first), c, add);
 }
 
 /* Tile i of A times one panel for `steps` of k, into a dense tile of C. */
 static void tile_product(const vo_block_job *job, const vo_block *at, int64_t i, vo_dtype dtype,
-                         int64_t k0, int64_t steps, const void *b, float *c, bool add) {
+                         int64_t k0, int64_t steps, const void *b, float *c, bool add,
+                         next_bytes next) {
     const vo_kernels *kernels = job->kernels;
     const int nr = kernels->nr, m = vo_tile_rows(job, at->tile0 + i);
     const void *a = at->a + i * vo_tile_bytes(job) + k0 * job->form.mr * job->form.a_bytes;
     switch (dtype) {
     case VO_BF16:
-        kernels->gemm_bf16(steps, a, b, c, m, add);
+        kernels->gemm_bf16(steps, a, b, c, m, add, next.from, next.bytes);
         break;
     case VO_F16:
+        prefetch(next.from, next.bytes);
         kernels->gemm_f16(steps, a, b, c, nr, m, nr, add);
         break;
     default:
+        prefetch(next.from, next.bytes);
         kernels->gemm_f32(steps, a, b, c, nr, m, nr, add);
     }
 }
@@ -198,11 +208,20 @@ static void finish_tile(const vo_block_job *job, const vo_block *at, int64_t i, 
                     vo_min64(nr, job->b->n - column), c, nr);
 }
 
-/* Where the step after steps [k0, k0+steps) of a panel begins, or NULL after the last. */
-static const char *next_step(const vo_block_job *job, const vo_block *at, int64_t panel, int64_t k0,
-                             int64_t steps) {
-    if (k0 + steps < job->k) return vo_packed_panel(job->b, panel, job->first + k0 + steps);
-    return panel + 1 < at->last_panel ? vo_packed_panel(job->b, panel + 1, job->first) : NULL;
+/* What the step after steps [k0, k0+steps) of a panel reads; nothing after the last. */
+static next_bytes next_step(const vo_block_job *job, const vo_block *at, int64_t panel, int64_t k0,
+                            int64_t steps) {
+    const int64_t bytes = vo_packed_bytes(job->b, steps * job->kernels->nr);
+    if (k0 + steps < job->k)
+        return (next_bytes){vo_packed_panel(job->b, panel, job->first + k0 + steps), bytes};
+    if (panel + 1 < at->last_panel)
+        return (next_bytes){vo_packed_panel(job->b, panel + 1, job->first), bytes};
+    return (next_bytes){NULL, 0};
+}
+
+static next_bytes share_of(next_bytes all, int64_t share, int64_t i) {
+    const int64_t before = vo_min64(i * share, all.bytes);
+    return (next_bytes){all.from ? all.from + before : NULL, vo_min64(share, all.bytes - before)};
 }
 
 /* One panel times the block's tiles for steps [k0, k0+steps). */
@@ -212,17 +231,16 @@ static void panel_step(const vo_block_job *job, const vo_block *at, int64_t pane
     const int64_t tiles = tiles_of(job, at);
     vo_dtype dtype;
     const void *from = readable(job, at, panel, job->first + k0, steps, &dtype);
-    const char *next = next_step(job, at, panel, k0, steps);
-    const int64_t bytes = next ? vo_packed_bytes(job->b, steps * nr) : 0;
-    const int64_t share = vo_round_line(vo_ceil_div(bytes, tiles));
+    const next_bytes next = next_step(job, at, panel, k0, steps);
+    const int64_t share = vo_round_line(vo_ceil_div(next.bytes, tiles));
     for (int64_t i = 0; i < tiles; i++) {
         float *c = at->c + i * mr * nr;
         pack_for(job, at, i, k0, steps);
-        if (i * share < bytes) prefetch(next + i * share, vo_min64(share, bytes - i * share));
+        const next_bytes some = share_of(next, share, i);
         if (dtype == VO_I8)
-            int8_product(job, at, i, panel, k0, steps, from, c, add);
+            int8_product(job, at, i, panel, k0, steps, from, c, add, some);
         else
-            tile_product(job, at, i, dtype, k0, steps, from, c, add);
+            tile_product(job, at, i, dtype, k0, steps, from, c, add, some);
         if (finish) finish_tile(job, at, i, panel, c);
     }
 }

@@ -8,6 +8,7 @@
 
 #include "kernels/arm/arm.h"
 #include "kernels/arm/vec_neon.h"
+#include "kernels/ask.h"
 #include "kernels/unroll.h"
 
 enum {
@@ -34,12 +35,13 @@ enum {
     } while (0)
 
 VO_INLINE void tile(const int M, int64_t k, const uint8_t *a, const int8_t *b, int32_t *c,
-                    int accumulate) {
+                    int accumulate, vo_asking asking) {
     int32x4_t sum[MR][V];
     VO_UNROLL for (int i = 0; i < M; i++) {
         VO_UNROLL for (int j = 0; j < V; j++) sum[i][j] = vdupq_n_s32(0);
     }
     for (int64_t k0 = 0; k0 < k; k0 += VO_INT8_K, a += MR * VO_INT8_K) {
+        vo_ask_step(&asking);
         for (int kk = 0; kk < VO_INT8_K; kk += 16, b += 4 * GROUP) {
             int8x16_t x[MR];
             VO_UNROLL for (int i = 0; i < 4 * GROUP; i += 64) __builtin_prefetch(b + AHEAD + i);
@@ -61,10 +63,12 @@ VO_INLINE void tile(const int M, int64_t k, const uint8_t *a, const int8_t *b, i
 
 #define TILE_CASE(M)                                                                               \
     case M:                                                                                        \
-        tile(M, k, a, b, c, accumulate);                                                           \
+        tile(M, k, a, b, c, accumulate, asking);                                                   \
         break;
 
-static void gemm(int64_t k, const uint8_t *a, const int8_t *b, int32_t *c, int m, int accumulate) {
+static void gemm(int64_t k, const uint8_t *a, const int8_t *b, int32_t *c, int m, int accumulate,
+                 const void *next, int64_t next_bytes) {
+    const vo_asking asking = vo_ask_over(next, next_bytes, k / VO_INT8_K);
     switch (m) {
         VO_CASES_6(TILE_CASE)
     default:

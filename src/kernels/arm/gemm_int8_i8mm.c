@@ -8,6 +8,7 @@
 
 #include "kernels/arm/arm.h"
 #include "kernels/arm/vec_neon.h"
+#include "kernels/ask.h"
 #include "kernels/unroll.h"
 
 enum {
@@ -29,12 +30,13 @@ VO_INLINE int8x16_t pair_rows(const uint8_t *a) {
 
 /* P pairs of rows. */
 VO_INLINE void tile(const int P, int64_t k, const uint8_t *a, const int8_t *b, int32_t *c,
-                    int accumulate) {
+                    int accumulate, vo_asking asking) {
     int32x4_t sum[MR / 2][V][2];
     VO_UNROLL for (int i = 0; i < P; i++) {
         VO_UNROLL for (int j = 0; j < V; j++) sum[i][j][0] = sum[i][j][1] = vdupq_n_s32(0);
     }
     for (int64_t k0 = 0; k0 < k; k0 += VO_INT8_K, a += MR * VO_INT8_K) {
+        vo_ask_step(&asking);
         for (int kk = 0; kk < VO_INT8_K; kk += 8, b += 2 * GROUP) {
             int8x16_t left[V], right[V]; /* pairs of columns */
             __builtin_prefetch(b + AHEAD);
@@ -66,15 +68,17 @@ VO_INLINE void tile(const int P, int64_t k, const uint8_t *a, const int8_t *b, i
     }
 }
 
-static void gemm(int64_t k, const uint8_t *a, const int8_t *b, int32_t *c, int m, int accumulate) {
+static void gemm(int64_t k, const uint8_t *a, const int8_t *b, int32_t *c, int m, int accumulate,
+                 const void *next, int64_t next_bytes) {
+    const vo_asking asking = vo_ask_over(next, next_bytes, k / VO_INT8_K);
     if (m <= 2)
-        tile(1, k, a, b, c, accumulate);
+        tile(1, k, a, b, c, accumulate, asking);
     else if (m <= 4)
-        tile(2, k, a, b, c, accumulate);
+        tile(2, k, a, b, c, accumulate, asking);
     else if (m <= 6)
-        tile(3, k, a, b, c, accumulate);
+        tile(3, k, a, b, c, accumulate, asking);
     else
-        tile(4, k, a, b, c, accumulate);
+        tile(4, k, a, b, c, accumulate, asking);
 }
 
 void vo_int8_init_i8mm(vo_kernels *kernels) {

@@ -8,6 +8,7 @@
 
 #include "kernels/arm/arm.h"
 #include "kernels/arm/vec_neon.h"
+#include "kernels/ask.h"
 #include "kernels/unroll.h"
 
 enum {
@@ -30,7 +31,7 @@ static inline int8x8_t repeat(const uint8_t *p) {
 }
 
 VO_INLINE void tile(const int M, int64_t k, const uint8_t *a, const int8_t *b, int32_t *c,
-                    int accumulate) {
+                    int accumulate, vo_asking asking) {
     int32x4_t left[MR][V], right[MR][V]; /* sums of columns 0 and 1, 2 and 3 of each four */
     VO_UNROLL for (int i = 0; i < M; i++) {
         VO_UNROLL for (int j = 0; j < V; j++) {
@@ -39,6 +40,7 @@ VO_INLINE void tile(const int M, int64_t k, const uint8_t *a, const int8_t *b, i
         }
     }
     for (int64_t k0 = 0; k0 < k; k0 += VO_INT8_K, a += MR * VO_INT8_K) {
+        vo_ask_step(&asking);
         for (int kk = 0; kk < VO_INT8_K; kk += 8, b += 2 * GROUP) {
             int8x16_t low[V], high[V]; /* of k */
             __builtin_prefetch(b + AHEAD);
@@ -68,13 +70,15 @@ VO_INLINE void tile(const int M, int64_t k, const uint8_t *a, const int8_t *b, i
     }
 }
 
-static void gemm(int64_t k, const uint8_t *a, const int8_t *b, int32_t *c, int m, int accumulate) {
+static void gemm(int64_t k, const uint8_t *a, const int8_t *b, int32_t *c, int m, int accumulate,
+                 const void *next, int64_t next_bytes) {
+    const vo_asking asking = vo_ask_over(next, next_bytes, k / VO_INT8_K);
     if (m == 1)
-        tile(1, k, a, b, c, accumulate);
+        tile(1, k, a, b, c, accumulate, asking);
     else if (m == 2)
-        tile(2, k, a, b, c, accumulate);
+        tile(2, k, a, b, c, accumulate, asking);
     else
-        tile(3, k, a, b, c, accumulate);
+        tile(3, k, a, b, c, accumulate, asking);
 }
 
 void vo_int8_init_neon(vo_kernels *kernels) {

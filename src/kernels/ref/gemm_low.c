@@ -25,7 +25,8 @@ void vo_ref_bf16_pack_a(int64_t k, int m, const float *a, int64_t lda, uint16_t 
 }
 
 void vo_ref_gemm_bf16(int64_t k, const uint16_t *a, const uint16_t *b, float *c, int m,
-                      int accumulate) {
+                      int accumulate, const void *next, int64_t next_bytes) {
+    (void)next, (void)next_bytes;
     for (int i = 0; i < m; i++) {
         for (int j = 0; j < NR; j++) {
             float sum = accumulate ? c[i * NR + j] : 0.0f;
@@ -73,7 +74,8 @@ void vo_ref_int8_pack_a(int64_t k, int m, const float *a, int64_t lda, const flo
 }
 
 void vo_ref_gemm_int8(int64_t k, const uint8_t *a, const int8_t *b, int32_t *c, int m,
-                      int accumulate) {
+                      int accumulate, const void *next, int64_t next_bytes) {
+    (void)next, (void)next_bytes;
     for (int i = 0; i < m; i++) {
         for (int j = 0; j < NR; j++) {
             int32_t sum = accumulate ? c[i * NR + j] : 0;

@@ -14,6 +14,7 @@
  *
  * Each sum is the chain of multiply-adds in ascending k that plain C computes, to the bit.
  */
+#include "kernels/ask.h"
 #include "kernels/simd/bf16.inc.h"
 #include "kernels/unroll.h"
 
@@ -39,7 +40,7 @@ VO_INLINE void step(const int M, const float *x, const vf y[V], vf sum[MR][V]) {
 }
 
 VO_INLINE void tile(const int M, int64_t k, const uint16_t *a, const uint16_t *b, float *c,
-                    int accumulate) {
+                    int accumulate, vo_asking asking) {
     float even[MR * PAIRS], odd[MR * PAIRS]; /* [MR][PAIRS] */
     vf sum[MR][V], y[V];
     VO_UNROLL for (int i = 0; i < M; i++) {
@@ -47,6 +48,7 @@ VO_INLINE void tile(const int M, int64_t k, const uint16_t *a, const uint16_t *b
             accumulate ? v_load(c + i * NR + j * VF_LANES) : v_set(0.0f);
     }
     for (int64_t k0 = 0; k0 < k; k0 += VO_BF16_K, a += MR * VO_BF16_K) {
+        vo_ask_step(&asking);
         for (int i = 0; i < M * PAIRS; i += VF_LANES) {
             v_store(even + i, widen_even(a + 2 * i));
             v_store(odd + i, widen_odd(a + 2 * i));
@@ -67,11 +69,12 @@ VO_INLINE void tile(const int M, int64_t k, const uint16_t *a, const uint16_t *b
 
 #define TILE_CASE(M)                                                                               \
     case M:                                                                                        \
-        if (M <= MR) tile(M, k, a, b, c, accumulate);                                              \
+        if (M <= MR) tile(M, k, a, b, c, accumulate, asking);                                      \
         break;
 
 void VO_FN(gemm_bf16)(int64_t k, const uint16_t *a, const uint16_t *b, float *c, int m,
-                      int accumulate) {
+                      int accumulate, const void *next, int64_t next_bytes) {
+    const vo_asking asking = vo_ask_over(next, next_bytes, k / VO_BF16_K);
     switch (m) {
         VO_CASES_14(TILE_CASE)
     default:

@@ -83,7 +83,7 @@ static void scale(int64_t rows, int n, const int32_t *c, const float *scales, co
 /* The entries of a level whose product is gemm. */
 static void int8_fill(vo_kernels *kernels,
                       void (*gemm)(int64_t k, const uint8_t *a, const int8_t *b, int32_t *c, int m,
-                                   int accumulate)) {
+                                   int accumulate, const void *next, int64_t next_bytes)) {
     kernels->int8_pack_a = pack_a;
     kernels->gemm_int8 = gemm;
     kernels->int8_scale = scale;

@@ -6,8 +6,8 @@
  * products for four loads. Up to 16 rows take half the work. Each tile of the next step is loaded
  * as soon as its last product has begun: with A in the first-level cache (256 steps of k in bf16
  * are 16 KB) and B in the second, products hardly wait. tiles_begin has configured all tiles at
- * their full size. Before it a file includes immintrin.h and kernels/unroll.h, and defines
- *   VO_PRODUCT(c, a, b)   the instruction, on tiles
+ * their full size. Before it a file includes immintrin.h, kernels/ask.h and kernels/unroll.h, and
+ * defines VO_PRODUCT(c, a, b)   the instruction, on tiles
  */
 
 enum {
@@ -40,7 +40,7 @@ VO_INLINE void prefetch_quarter(const char *b, int quarter) {
 }
 
 VO_INLINE void tiles(const int whole, int64_t steps, const char *a, const char *b, char *c,
-                     int accumulate) {
+                     int accumulate, vo_asking asking) {
     if (accumulate) {
         _tile_loadd(C00, c, ROW_BC);
         _tile_loadd(C01, c + COLUMNS, ROW_BC);
@@ -60,14 +60,18 @@ VO_INLINE void tiles(const int whole, int64_t steps, const char *a, const char *
         const int next = steps > 1;
         if (whole) _tile_loadd(A1, a + LOWER_A, ROW_A);
         prefetch_quarter(b, 0);
+        vo_ask_step(&asking);
         VO_PRODUCT(C00, A0, B0);
         prefetch_quarter(b, 1);
+        vo_ask_step(&asking);
         VO_PRODUCT(C01, A0, B1);
         a += next ? STEP_A : 0;
         _tile_loadd(A0, a, ROW_A);
         prefetch_quarter(b, 2);
+        vo_ask_step(&asking);
         if (whole) VO_PRODUCT(C10, A1, B0);
         prefetch_quarter(b, 3);
+        vo_ask_step(&asking);
         b += next ? STEP_B : 0;
         _tile_loadd(B0, b, ROW_BC);
         if (whole) VO_PRODUCT(C11, A1, B1);
@@ -81,9 +85,10 @@ VO_INLINE void tiles(const int whole, int64_t steps, const char *a, const char *
 
 /* steps: of 64 bytes of k */
 static inline void tiles_of(int64_t steps, const void *a, const void *b, void *c, int m,
-                            int accumulate) {
+                            int accumulate, const void *next, int64_t next_bytes) {
+    const vo_asking asking = vo_ask_over(next, next_bytes, 4 * steps);
     if (m > HALF)
-        tiles(1, steps, a, b, c, accumulate);
+        tiles(1, steps, a, b, c, accumulate, asking);
     else
-        tiles(0, steps, a, b, c, accumulate);
+        tiles(0, steps, a, b, c, accumulate, asking);
 }

@@ -5,6 +5,7 @@
 #include "kernels/x86/vec_avx512bf16.h"
 #include "kernels/x86/x86.h"
 
+#include "kernels/ask.h"
 #include "kernels/simd/bf16.inc.h"
 #include "kernels/unroll.h"
 
@@ -12,8 +13,8 @@
 #include "kernels/x86/gemm_amx.inc.h"
 
 void vo_amx_gemm_bf16(int64_t k, const uint16_t *a, const uint16_t *b, float *c, int m,
-                      int accumulate) {
-    tiles_of(k / VO_BF16_K, a, b, c, m, accumulate);
+                      int accumulate, const void *next, int64_t next_bytes) {
+    tiles_of(k / VO_BF16_K, a, b, c, m, accumulate, next, next_bytes);
 }
 
 void vo_amx_bf16_pack_a(int64_t k, int m, const float *a, int64_t lda, uint16_t *packed) {

@@ -6,6 +6,7 @@
 #include "kernels/x86/vec_avx512bf16.h"
 #include "kernels/x86/x86.h"
 
+#include "kernels/ask.h"
 #include "kernels/simd/bf16.inc.h"
 #include "kernels/unroll.h"
 
@@ -21,13 +22,14 @@ VO_INLINE __m512bh repeat_pair(const uint16_t *p) {
 }
 
 VO_INLINE void tile(const int M, int64_t k, const uint16_t *a, const uint16_t *b, float *c,
-                    int accumulate) {
+                    int accumulate, vo_asking asking) {
     __m512 sum[MR][V];
     VO_UNROLL for (int i = 0; i < M; i++) {
         VO_UNROLL for (int j = 0; j < V; j++) sum[i][j] =
             accumulate ? v_load(c + i * NR + j * W) : v_set(0.0f);
     }
     for (int64_t k0 = 0; k0 < k; k0 += VO_BF16_K, a += MR * VO_BF16_K) {
+        vo_ask_step(&asking);
         for (int kk = 0; kk < VO_BF16_K; kk += 2, b += 2 * NR) {
             VO_UNROLL for (int i = 0; i < 4 * NR; i += 64)
                 _mm_prefetch((const char *)((uintptr_t)b + (uintptr_t)i + AHEAD), _MM_HINT_T0);
@@ -46,11 +48,12 @@ VO_INLINE void tile(const int M, int64_t k, const uint16_t *a, const uint16_t *b
 
 #define TILE_CASE(M)                                                                               \
     case M:                                                                                        \
-        tile(M, k, a, b, c, accumulate);                                                           \
+        tile(M, k, a, b, c, accumulate, asking);                                                   \
         break;
 
 void vo_avx512bf16_gemm_bf16(int64_t k, const uint16_t *a, const uint16_t *b, float *c, int m,
-                             int accumulate) {
+                             int accumulate, const void *next, int64_t next_bytes) {
+    const vo_asking asking = vo_ask_over(next, next_bytes, k / VO_BF16_K);
     switch (m) {
         VO_CASES_14(TILE_CASE)
     default:

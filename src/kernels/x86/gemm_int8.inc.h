@@ -18,6 +18,7 @@
  * specialisation of one template; few rows split k over several sums, so that a sum's latency
  * does not hold up the stream of B: integers may be added in any order.
  */
+#include "kernels/ask.h"
 #include "kernels/unroll.h"
 
 enum {
@@ -86,13 +87,14 @@ VO_INLINE void add(const int M, sums sum, sums other) {
 
 /* M rows, k over U sums each. */
 VO_INLINE void tile(const int M, const int U, int64_t k, const uint8_t *a, const int8_t *b,
-                    int32_t *c, int accumulate) {
+                    int32_t *c, int accumulate, vo_asking asking) {
     sums sum, second, third, fourth;
     clear(M, sum);
     if (U > 1) clear(M, second);
     if (U > 2) clear(M, third);
     if (U > 2) clear(M, fourth);
     for (int64_t k0 = 0; k0 < k; k0 += VO_INT8_K, a += MR * VO_INT8_K) {
+        vo_ask_step(&asking);
         for (int kk = 0; kk < VO_INT8_K; kk += 4 * FOURS * U, b += FOURS * U * GROUP) {
             step(M, a + kk, b, sum);
             if (U > 1) step(M, a + kk + 4, b + GROUP, second);
@@ -113,10 +115,12 @@ VO_INLINE void tile(const int M, const int U, int64_t k, const uint8_t *a, const
 
 #define TILE_CASE(M, U)                                                                            \
     case M:                                                                                        \
-        if (M <= MR) tile(M < MR ? M : MR, U < SPLIT ? U : SPLIT, k, a, b, c, accumulate);         \
+        if (M <= MR) tile(M < MR ? M : MR, U < SPLIT ? U : SPLIT, k, a, b, c, accumulate, asking); \
         break;
 
-static void gemm(int64_t k, const uint8_t *a, const int8_t *b, int32_t *c, int m, int accumulate) {
+static void gemm(int64_t k, const uint8_t *a, const int8_t *b, int32_t *c, int m, int accumulate,
+                 const void *next, int64_t next_bytes) {
+    const vo_asking asking = vo_ask_over(next, next_bytes, k / VO_INT8_K);
     switch (m) {
         TILE_CASE(1, 4)
         TILE_CASE(2, 2)
