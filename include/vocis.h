@@ -325,7 +325,8 @@ typedef struct vocis_transcribe_params {
     /* Speech that the voice detector hears and no segment covers is decoded again on its own. false
      * (with guard false, and sequential chunking): exactly what the reference gives. true */
     bool recover;
-    /* Loops, and text where nobody speaks, are decoded again, or else removed and reported. true */
+    /* Loops, and text where nobody speaks, are decoded again, or else removed and reported; text in
+     * a script that its language is not written in is decoded again. true */
     bool guard;
     const vocis_boost *boost; /* NULL: none */
     int n_boost;
@@ -460,7 +461,8 @@ VOCIS_API vocis_coverage vocis_result_coverage(const vocis_result *result);
 typedef struct vocis_removed {
     double start, end; /* seconds */
     const char *text;
-    const char *reason; /* "loop", "nobody speaks", "misplaced", "too fast"; static */
+    const char
+        *reason; /* "loop", "nobody speaks", "misplaced", "too fast", "other script"; static */
 } vocis_removed;
 VOCIS_API int vocis_result_removed_count(const vocis_result *result);
 /* NULL out of range. Valid until the result is destroyed. */

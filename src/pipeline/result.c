@@ -73,7 +73,8 @@ vo_status vo_result_add(vocis_result *r, const vocis_segment *segment, vo_error 
     return VO_OK;
 }
 
-static const char *const reasons[] = {"loop", "nobody speaks", "misplaced", "too fast"};
+static const char *const reasons[] = {"loop", "nobody speaks", "misplaced", "too fast",
+                                      "other script"};
 
 const char *vo_removal_reason(int index) {
     const int n = sizeof reasons / sizeof *reasons;

@@ -44,7 +44,8 @@ typedef enum vo_removal {
     VO_REMOVED_LOOP,
     VO_REMOVED_UNSPOKEN,
     VO_REMOVED_MISPLACED,
-    VO_REMOVED_TOO_FAST
+    VO_REMOVED_TOO_FAST,
+    VO_REMOVED_SCRIPT
 } vo_removal;
 const char *vo_removal_reason(int index);
 int vo_removal_find(const char *reason);

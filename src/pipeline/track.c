@@ -72,6 +72,7 @@ void vo_track_destroy(vo_track *t) {
     vo_tokens_free(&t->prompt);
     vo_track_destroy(t->sub);
     vo_result_destroy(t->pending);
+    vo_rescript_free(&t->rescript);
     vo_free(t->holes);
     vo_free(t->clips);
     vo_free(t);
@@ -142,28 +143,36 @@ static vo_status choose_language(vo_track *t, vo_error *err) {
     return status;
 }
 
-/* Encodes the window and builds its prompt. What beams and samples of the window before left in
- * the lane's rows goes: together with a new prompt it may be more than the cache holds. */
-static vo_status encode_window(vo_track *t, vo_error *err) {
+/* Builds the prompt of a window that is encoded. What beams and samples left in the lane's rows
+ * goes: together with a new prompt it may be more than the cache holds. */
+static vo_status begin_window(vo_track *t, vo_error *err) {
     static const int first_row = 0;
     const vo_track_plan *plan = t->plan;
-    vo_worker *w = t->lane->worker;
+    const bool alone = t->rescript.state == VO_SCRIPT_FORCED; /* no text leads it on */
     vo_lm *lm = &t->lane->lm;
+    vo_status status =
+        vo_build_prompt(plan->session, plan->params, &t->all, alone ? 0 : plan->initial.n,
+                        alone ? t->all.n : t->prompt_reset_since, t->language, &plan->prefix,
+                        &t->prompt, &t->sot_index, err);
+    if (status == VO_OK) status = lm->rewind(lm->self, 0, 0, err);
+    if (status == VO_OK) status = lm->fork(lm->self, &first_row, 1, err);
+    t->start = (vo_lm_input){.row = 0, .n_tokens = t->sot_index + 1, .tokens = t->prompt.ids};
+    t->state = VO_TRACK_START;
+    return status;
+}
+
+static vo_status encode_window(vo_track *t, vo_error *err) {
+    const vo_track_plan *plan = t->plan;
+    vo_worker *w = t->lane->worker;
     const bool ready =
         w->first_encoded && t->lane->window == 0 && t->seek == 0 && t->size == plan->window_frames;
     if (t->lane->window == 0) w->first_encoded = false;
     t->counts.windows++;
     vo_status status = ready ? VO_OK : vo_encode_frames(plan, t->lane, t->seek, t->size, err);
     if (status == VO_OK && plan->each) status = choose_language(t, err);
-    if (status == VO_OK)
-        status = vo_build_prompt(plan->session, plan->params, &t->all, plan->initial.n,
-                                 t->prompt_reset_since, t->language, &plan->prefix, &t->prompt,
-                                 &t->sot_index, err);
-    if (status == VO_OK) status = lm->rewind(lm->self, 0, 0, err);
-    if (status == VO_OK) status = lm->fork(lm->self, &first_row, 1, err);
+    vo_rescript_reset(&t->rescript);
+    if (status == VO_OK) status = begin_window(t, err);
     if (status == VO_OK) status = vo_ahead_listen(plan, t->lane, t->seek, t->size, err);
-    t->start = (vo_lm_input){.row = 0, .n_tokens = t->sot_index + 1, .tokens = t->prompt.ids};
-    t->state = VO_TRACK_START;
     return status;
 }
 
@@ -172,12 +181,11 @@ static vo_status encode_window(vo_track *t, vo_error *err) {
 /* Whoever speaks another language than the input's is written in words that he has not said. */
 static void note_foreign(vo_track *t, const float *logits) {
     const vo_track_plan *plan = t->plan;
-    const int n = plan->ids->n_languages, given = t->language - plan->ids->first_language;
-    const float *x = logits + plan->ids->first_language, norm = vo_logsumexp(x, n);
-    int best = 0;
-    for (int i = 1; i < n; i++)
-        if (x[i] > x[best]) best = i;
-    if (best == given || !(expf(x[best] - norm) >= FOREIGN)) return;
+    const int best = t->heard - plan->ids->first_language;
+    const float *x = logits + plan->ids->first_language;
+    if (t->heard == t->language ||
+        !(expf(x[best] - vo_logsumexp(x, plan->ids->n_languages)) >= FOREIGN))
+        return;
     const double spoken = vo_voice_seconds(plan->speech, (double)t->seek * VO_SECONDS_PER_FRAME,
                                            (double)(t->seek + t->size) * VO_SECONDS_PER_FRAME);
     if (spoken >= FOREIGN_SPEECH) t->pending->foreign[best] += spoken;
@@ -187,6 +195,9 @@ static void note_foreign(vo_track *t, const float *logits) {
 static void take_start(vo_track *t, const float *logits) {
     const vo_whisper_ids *ids = t->plan->ids;
     t->no_speech = expf(logits[ids->no_speech] - vo_logsumexp(logits, ids->n_vocab));
+    t->heard = ids->multilingual ? ids->first_language : t->language;
+    for (int i = 1; ids->multilingual && i < ids->n_languages; i++)
+        if (logits[ids->first_language + i] > logits[t->heard]) t->heard = ids->first_language + i;
     if (ids->multilingual && t->plan->speech && !t->plan->each && !t->plan->strict)
         note_foreign(t, logits);
 }
@@ -202,6 +213,8 @@ static vo_decode_params decode_params(vo_track *t) {
     int n = 0, half = plan->session->model->whisper->dims.n_text_ctx / 2;
     if (p->suppress_blank) t->filters[n++] = vo_filter_suppress(&plan->blank);
     if (plan->suppress.n) t->filters[n++] = vo_filter_suppress(&plan->listed);
+    if (t->rescript.state == VO_SCRIPT_FORCED)
+        t->filters[n++] = vo_filter_suppress(&t->rescript.filter);
     if (!p->without_timestamps) t->filters[n++] = vo_filter_timestamps(&plan->times);
     vo_decode_params d = vo_decode_default_params();
     d.eot = plan->ids->eot;
@@ -252,6 +265,41 @@ static bool needs_fallback(const vo_track *t) {
     return t->compression_ratio > p->compression_ratio_threshold || unlikely;
 }
 
+static bool is_silence(const vo_track *t) {
+    return t->no_speech > t->plan->params->no_speech_threshold &&
+           !(judged_logprob(t) > t->plan->params->logprob_threshold);
+}
+
+/* Whether the text is in a script of another language than the window sounds like. */
+static bool needs_script(const vo_track *t, const char *text, size_t length) {
+    const vo_track_plan *plan = t->plan;
+    return plan->guard && !plan->strict && plan->ids->multilingual &&
+           plan->params->task == VOCIS_TRANSCRIBE && t->rescript.state != VO_SCRIPT_GIVEN_UP &&
+           t->heard == t->language && !is_silence(t) &&
+           vo_rescript_disagrees(text, length, t->language - plan->ids->first_language);
+}
+
+/* The text stays: it is split into segments. Or, if it is in the wrong script, there is another
+ * attempt that cannot use that; and if no likely text comes of it, the first one once more. */
+static vo_status settle_script(vo_track *t, const char *text, size_t length, vo_error *err) {
+    const vo_track_plan *plan = t->plan;
+    const bool wrong = needs_script(t, text, length);
+    vo_rescript *r = &t->rescript;
+    t->state = VO_TRACK_SPLIT;
+    if (r->state == VO_SCRIPT_FORCED) {
+        if (!wrong && !needs_fallback(t) && !is_silence(t))
+            return vo_result_note_removed(t->pending, (double)t->seek * VO_SECONDS_PER_FRAME,
+                                          (double)(t->seek + t->size) * VO_SECONDS_PER_FRAME,
+                                          r->before, vo_removal_reason(VO_REMOVED_SCRIPT), err);
+        r->state = VO_SCRIPT_GIVEN_UP;
+        return begin_window(t, err);
+    }
+    if (!wrong) return VO_OK;
+    const vo_status status = vo_rescript_force(r, plan->session->model->tokenizer,
+                                               t->language - plan->ids->first_language, text, err);
+    return status == VO_OK ? begin_window(t, err) : status;
+}
+
 /* The decoder is done: keep what it found, or try the next temperature. */
 static vo_status end_attempt(vo_track *t, vo_error *err) {
     t->decoded = vo_decode_finish(t->lane->decoder);
@@ -266,11 +314,12 @@ static vo_status end_attempt(vo_track *t, vo_error *err) {
     size_t length;
     const char *stripped = vo_strip(text, &length);
     t->compression_ratio = vo_compression_ratio(stripped, length);
+    const bool again = t->rescript.state != VO_SCRIPT_FORCED &&
+                       t->attempt + 1 < t->plan->n_temperatures && needs_fallback(t);
+    const vo_status status =
+        again ? begin_attempt(t, t->attempt + 1, err) : settle_script(t, stripped, length, err);
     vo_free(text);
-    if (t->attempt + 1 < t->plan->n_temperatures && needs_fallback(t))
-        return begin_attempt(t, t->attempt + 1, err);
-    t->state = VO_TRACK_SPLIT;
-    return VO_OK;
+    return status;
 }
 
 /* ---- SPLIT -------------------------------------------------------------------------------- */
@@ -330,11 +379,6 @@ static vo_status add_segment(vo_track *t, const vo_draft_segment *d, vo_error *e
     }
     vo_free(text);
     return status;
-}
-
-static bool is_silence(const vo_track *t) {
-    return t->no_speech > t->plan->params->no_speech_threshold &&
-           !(judged_logprob(t) > t->plan->params->logprob_threshold);
 }
 
 /* No pair of timestamps: the whole window is one segment. */

@@ -10,13 +10,14 @@
 #include "pipeline/engine.h"
 #include "pipeline/journal.h"
 #include "pipeline/prompt.h"
+#include "pipeline/rescript.h"
 #include "pipeline/result.h"
 #include "pipeline/speech.h"
 
 #define VO_SECONDS_PER_FRAME 0.01 /* mel frames */
 #define VO_SECONDS_PER_TOKEN 0.02 /* timestamp tokens: two frames */
 
-enum { VO_MAX_FILTERS = 3, VO_MAX_TEMPERATURES = 64 };
+enum { VO_MAX_FILTERS = 4, VO_MAX_TEMPERATURES = 64 };
 
 typedef struct vo_language_set {
     bool has[VO_MAX_LANGUAGES]; /* by index */
@@ -85,6 +86,8 @@ typedef struct vo_track {
     int32_t expected;    /* of the next window: the same, or that behind the cut: */
     int32_t after_cut;
     float language_probability;
+    int32_t heard; /* what the decoder takes it for by itself; or as given */
+    vo_rescript rescript;
 
     vo_token_list all; /* initial prompt, then the tokens of every segment */
     int prompt_reset_since;

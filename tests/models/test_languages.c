@@ -198,6 +198,34 @@ static void test_given(void **state) {
     vo_result_destroy(r);
 }
 
+/* Text before the window leads the decoder away from the language that is spoken. */
+static void test_script(void **state) {
+    if (!model) skip();
+    begin();
+    join(&zh, 0, 10);
+    vocis_transcribe_params p = params_of(VOCIS_CHUNK_SEQUENTIAL, NULL);
+    p.language = "zh";
+    p.initial_prompt = "Hello, welcome to my lecture. Today we talk about housing policy in China.";
+    p.temperature_increment = 0; /* one attempt */
+    p.guard = false;
+    vocis_result *led = run(1, &p);
+    assert_null(strstr(led->text, estate));
+    p.guard = true;
+    vocis_result *r = run(1, &p);
+    assert_holds(r, "zh", 0, 5, estate);
+    assert_int_equal(r->n_removed, 1);
+    assert_string_equal(r->removed[0].reason, "other script");
+    assert_string_equal(r->removed[0].text, led->text);
+    vo_result_destroy(r);
+    /* When the other way is not likely either, the first one stays. */
+    p.logprob_threshold = -0.01f;
+    r = run(1, &p);
+    assert_string_equal(r->text, led->text);
+    assert_int_equal(r->n_removed, 0);
+    vo_result_destroy(r);
+    vo_result_destroy(led);
+}
+
 /* Nothing that the first 30 s hold says what is spoken after them. */
 static void test_late(void **state) {
     if (!model) skip();
@@ -282,6 +310,7 @@ int main(void) {
         cmocka_unit_test(test_any_company),
         cmocka_unit_test(test_without_second_looks),
         cmocka_unit_test(test_given),
+        cmocka_unit_test(test_script),
         cmocka_unit_test(test_late),
         cmocka_unit_test(test_nobody),
         cmocka_unit_test(test_whole_window),
