@@ -18,11 +18,13 @@ enum {
 };
 
 /* Sound beside speech that may drown a voice: */
-#define SOUND_SHORTEST 1.0  /* seconds that it is loud for */
-#define SOUND_LONGEST  12.0 /* seconds in all: what is longer is no sentence */
-#define SOUND_PAUSE    0.5  /* seconds in it that are not loud */
-#define SOUND_LOUD     0.2f /* of the level of speech */
-#define SOUND_ABOVE    3.0f /* times the level that the input always has */
+#define SOUND_SHORTEST       1.0  /* seconds that it is loud for */
+#define SOUND_LONGEST        12.0 /* seconds in all, or where it */
+#define SOUND_VOICED         0.3f /* may be a voice: */
+#define SOUND_LONGEST_VOICED 30.0
+#define SOUND_PAUSE          0.5  /* seconds in it that are not loud */
+#define SOUND_LOUD           0.2f /* of the level of speech */
+#define SOUND_ABOVE          3.0f /* times the level that the input always has */
 
 /* The best way to cut spans [0, i). */
 typedef struct plan {
@@ -110,6 +112,12 @@ static vo_status find_loud(const vo_voice *voice, float *loud, vo_error *err) {
     return VO_OK;
 }
 
+/* What is longer is no sentence; or it is several, if the detector nearly hears a voice. */
+static double longest_sound(const vo_voice *voice, const vocis_span *sound) {
+    const float peak = vo_voice_peak(voice, sound->start, sound->end);
+    return peak >= SOUND_VOICED ? SOUND_LONGEST_VOICED : SOUND_LONGEST;
+}
+
 /* Where it is loud between two times, and for how long. Returns how many, all longer than
  * SOUND_SHORTEST. */
 static int find_sounds(const vo_voice *voice, double from, double to, float loud,
@@ -122,7 +130,7 @@ static int find_sounds(const vo_voice *voice, double from, double to, float loud
         const double at = (double)i * step;
         if (seconds > 0 && (i == last || at - sounds[n].end > SOUND_PAUSE)) {
             const double length = sounds[n].end - sounds[n].start;
-            n += seconds >= SOUND_SHORTEST && length <= SOUND_LONGEST;
+            n += seconds >= SOUND_SHORTEST && length <= longest_sound(voice, &sounds[n]);
             seconds = 0;
         }
         if (i == last || voice->levels[i] < loud) continue;
