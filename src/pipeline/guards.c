@@ -11,16 +11,18 @@
 #include <math.h>
 #include <string.h>
 
-#define NEAR     1.0     /* seconds that a segment's times may be wrong */
-#define FAR      12.0    /* and those of a sentence that the model puts elsewhere */
-#define NO_VOICE 0.3f    /* the voice detector's probabilities stay below it: nobody speaks */
-#define UNSURE   (-0.5f) /* average log-probability of text that the model doubts */
-#define SILENT   0.3f    /* probability of no speech that counts */
-#define HOPELESS (-1.0f) /* text that the model doubts even after the last temperature, */
-#define MUTE     0.6f    /* and a window that it would call silent were the text less likely */
-#define FASTEST  60.0    /* characters in a second of speech; clips in music reach 47 */
-#define FREE     30.0    /* characters that need none: short speech is heard late or not at all */
-#define PAUSE    0.3     /* seconds between two utterances */
+#define NEAR         1.0     /* seconds that a segment's times may be wrong */
+#define FAR          12.0    /* and those of a sentence that the model puts elsewhere */
+#define NO_VOICE     0.3f    /* the voice detector's probabilities stay below it: nobody speaks */
+#define UNSURE       (-0.5f) /* average log-probability of text that the model doubts */
+#define SILENT       0.3f    /* probability of no speech that counts */
+#define HOPELESS     (-1.0f) /* text that the model doubts even after the last temperature, */
+#define MUTE         0.6f    /* and a window that it would call silent were the text less likely */
+#define FASTEST      60.0    /* characters in a second of speech; clips in music reach 47 */
+#define FREE         30.0 /* characters that need none: short speech is heard late or not at all */
+#define PAUSE        0.3  /* seconds between two utterances */
+#define ECHO_LEAST   4    /* tokens; fewer are said twice in any second */
+#define ECHO_FASTEST 30.0 /* characters in a second of speech; people say up to 25 */
 
 /* ---- loops ---------------------------------------------------------------------------------- */
 
@@ -94,12 +96,37 @@ bool vo_guard_is_unspoken(const vocis_segment *s, const vo_voice *voice) {
     return s->avg_logprob < HOPELESS || (unsure && s->no_speech_prob > MUTE);
 }
 
-/* Counted in characters, since tokens hold more of one language than of another. */
-bool vo_guard_is_too_fast(const vocis_segment *s, const vo_voice *voice) {
+int vo_guard_characters(const vocis_segment *s) {
     int n = 0;
     for (const char *c = s->text; *c; c++) n += ((unsigned char)*c & 0xC0) != 0x80;
+    return n;
+}
+
+bool vo_guard_is_too_fast(const vocis_segment *s, const vo_voice *voice) {
     return s->avg_logprob < UNSURE &&
-           n > FREE + FASTEST * vo_voice_seconds(voice, s->start - NEAR, s->end + NEAR);
+           vo_guard_characters(s) >
+               FREE + FASTEST * vo_voice_seconds(voice, s->start - NEAR, s->end + NEAR);
+}
+
+/* ---- echoes --------------------------------------------------------------------------------- */
+
+/* The last text token of tokens[0, *n), or -1; *n becomes its index. */
+static int32_t last_text(const int32_t *tokens, int *n, int32_t first_special) {
+    while (--*n >= 0)
+        if (tokens[*n] < first_special) return tokens[*n];
+    return -1;
+}
+
+bool vo_guard_is_echo(const vocis_segment *s, const int32_t *before, int n_before,
+                      int32_t first_special, double seek, const vo_voice *voice) {
+    int n = s->n_tokens, same = 0;
+    for (;; same++) {
+        const int32_t token = last_text(s->tokens, &n, first_special);
+        if (token < 0) break;
+        if (token != last_text(before, &n_before, first_special)) return false;
+    }
+    return same >= ECHO_LEAST &&
+           vo_guard_characters(s) > ECHO_FASTEST * vo_voice_seconds(voice, seek, s->end);
 }
 
 /* ---- segments ------------------------------------------------------------------------------- */

@@ -27,12 +27,22 @@ bool vo_loop_is_spoken(const vo_voice *voice, double start, double end, int time
  * either. */
 bool vo_guard_is_unspoken(const vocis_segment *segment, const vo_voice *voice);
 
+/* How much can be said in a second is counted in these: tokens hold more of one language than of
+ * another. */
+int vo_guard_characters(const vocis_segment *segment);
+
 /* Whether it holds more text than can be said while a voice is heard there, and the model doubts
  * it. */
 bool vo_guard_is_too_fast(const vocis_segment *segment, const vo_voice *voice);
 
-/* Removes such segments, and what repeats itself within one or from one to the next. Notes what
- * went. */
+/* Whether the first segment of a window that begins at `seek` seconds says what the text before the
+ * window ends with, before[0, n_before), while there is less speech than those words need: it is
+ * the rest of a sentence that the window before has whole. */
+bool vo_guard_is_echo(const vocis_segment *segment, const int32_t *before, int n_before,
+                      int32_t first_special, double seek, const vo_voice *voice);
+
+/* Removes such segments (but echoes), and what repeats itself within one or from one to the next.
+ * Notes what went. */
 vo_status vo_guard_segments(vocis_result *result, const vo_voice *voice,
                             const vo_tokenizer *tokenizer, vo_error *err);
 

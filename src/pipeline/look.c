@@ -51,12 +51,24 @@ static void begin_at(vocis_segment *s, double time) {
     }
 }
 
+/* Nobody need look for its speech again, which has its text. */
+static vo_status drop_echo(vo_track *t, vo_error *err) {
+    vocis_result *r = t->pending;
+    if (r->n_segments == 0 ||
+        !vo_guard_is_echo(&r->segments[0], t->all.ids, t->n_before, t->plan->ids->eot,
+                          (double)r->segments[0].seek * VO_SECONDS_PER_FRAME, t->plan->voice))
+        return VO_OK;
+    t->covered = fmax(t->covered, r->segments[0].end);
+    return vo_result_remove(r, 0, VO_REMOVED_LOOP, err);
+}
+
 vo_status vo_look_judge(vo_track *t, vo_error *err) {
     const vo_track_plan *plan = t->plan;
     vocis_result *r = t->pending;
     const int n_removed = r->n_removed;
     vo_status status = VO_OK;
-    if (plan->guard)
+    if (plan->guard && !plan->strict) status = drop_echo(t, err);
+    if (plan->guard && status == VO_OK)
         status = vo_guard_segments(r, plan->voice, plan->session->model->tokenizer, err);
     if (plan->guard) vo_guard_starts(r, plan->voice);
     const bool invents = r->n_removed > n_removed;

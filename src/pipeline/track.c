@@ -168,6 +168,7 @@ static vo_status encode_window(vo_track *t, vo_error *err) {
         w->first_encoded && t->lane->window == 0 && t->seek == 0 && t->size == plan->window_frames;
     if (t->lane->window == 0) w->first_encoded = false;
     t->counts.windows++;
+    t->n_before = t->all.n;
     vo_status status = ready ? VO_OK : vo_encode_frames(plan, t->lane, t->seek, t->size, err);
     if (status == VO_OK && plan->each) status = choose_language(t, err);
     vo_rescript_reset(&t->rescript);

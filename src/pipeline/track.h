@@ -90,6 +90,7 @@ typedef struct vo_track {
     vo_rescript rescript;
 
     vo_token_list all; /* initial prompt, then the tokens of every segment */
+    int n_before;      /* of them before this window */
     int prompt_reset_since;
     vo_token_list prompt; /* of this window */
     int sot_index;        /* where its start token stands */

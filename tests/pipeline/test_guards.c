@@ -153,6 +153,29 @@ static void test_too_fast(void **state) {
     assert_false(vo_guard_is_too_fast(&s, &voice));
 }
 
+static void test_echo(void **state) {
+    enum { EOT = 1000 };
+    float p[1], levels[1];
+    vocis_span speech[] = {{8, 10.6}};
+    const vo_voice voice = {p, levels, 0, 20 * 16000, speech, 1};
+    const int32_t before[] = {EOT + 1, 7, 8, EOT + 2, 1, 2, EOT + 9, 3, 4, 5},
+                  tokens[] = {EOT + 1, 1, 2, 3, 4, 5, EOT + 8};
+    vocis_segment s = segment(10, 12, " We could strengthen", 0, 0); /* 20 letters in 0.6 s */
+    s.tokens = tokens;
+    s.n_tokens = 7;
+    assert_true(vo_guard_is_echo(&s, before, 10, EOT, 10, &voice));
+    assert_false(vo_guard_is_echo(&s, before, 9, EOT, 10, &voice));
+    assert_false(vo_guard_is_echo(&s, before, 0, EOT, 10, &voice));
+    assert_false(vo_guard_is_echo(&s, before, 10, EOT, 9, &voice));     /* time to say it again */
+    assert_false(vo_guard_is_echo(&s, before + 6, 4, EOT, 10, &voice)); /* more than before */
+    s.tokens = tokens + 3;
+    s.n_tokens = 4;
+    assert_false(vo_guard_is_echo(&s, before, 10, EOT, 10, &voice)); /* three words */
+    s.tokens = tokens + 2;
+    s.n_tokens = 5;
+    assert_true(vo_guard_is_echo(&s, before, 10, EOT, 10, &voice));
+}
+
 static void test_said(void **state) {
     const vocis_segment s[] = {segment(0, 3, " We went there,", 0, 0),
                                segment(3, 5, " Mr. Cooper!", 0, 0),
@@ -254,10 +277,11 @@ static void test_starts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loops),    cmocka_unit_test(test_random_loops),
-        cmocka_unit_test(test_too_fast), cmocka_unit_test(test_spoken_loops),
-        cmocka_unit_test(test_unspoken), cmocka_unit_test(test_said),
-        cmocka_unit_test(test_segments), cmocka_unit_test(test_starts),
+        cmocka_unit_test(test_loops),        cmocka_unit_test(test_random_loops),
+        cmocka_unit_test(test_too_fast),     cmocka_unit_test(test_echo),
+        cmocka_unit_test(test_spoken_loops), cmocka_unit_test(test_unspoken),
+        cmocka_unit_test(test_said),         cmocka_unit_test(test_segments),
+        cmocka_unit_test(test_starts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
