@@ -195,6 +195,13 @@ def test_data():
     return Path(folder).resolve() if folder else None
 
 
+def default_audio():
+    """The long recording of the test data, else the clip of the repository."""
+    data = test_data()
+    path = data / "golden/whisper_real/visible.flac" if data else JFK
+    return path if path.exists() else JFK
+
+
 def write_manifest(clips, path):
     """clips: (audio, text). The manifest of `vocis eval`, one JSON object a line."""
     path.parent.mkdir(parents=True, exist_ok=True)

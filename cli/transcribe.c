@@ -449,8 +449,12 @@ static void note_coverage(job *j, const vocis_result *result) {
     const vocis_coverage c = vocis_result_coverage(result);
     const int removed = vocis_result_removed_count(result);
     if (!c.known) return;
-    report_note("%s: %.1f s of speech, %.1f %% with text%s", j->input, c.speech, 100 * c.ratio,
-                removed ? "; text was taken back (see \"removed\" of the JSON)" : "");
+    const char *back = removed ? "; text was taken back (see \"removed\" of the JSON)" : "";
+    if (c.speech == 0 && vocis_result_segment_count(result) == 0)
+        report_note("%s: nobody speaks%s", j->input, back);
+    else
+        report_note("%s: %.1f s of speech, %.1f %% with text%s", j->input, c.speech, 100 * c.ratio,
+                    back);
     if (c.ratio >= (double)j->set.require_coverage) return;
     char *sentence =
         format_text("%.1f of %.1f s of speech have no text", c.lost + c.skipped, c.speech);

@@ -245,7 +245,10 @@ static void end(crew *c) {
         (void)vo_track_keep(c->places[i].track, &ignored);
     }
     report(c);
-    c->run->result->reached = (double)reached_frame(c) * VO_SECONDS_PER_FRAME;
+    const int64_t reached = reached_frame(c);
+    c->run->result->reached = reached < c->run->plan->content_frames
+                                  ? (double)reached * VO_SECONDS_PER_FRAME
+                                  : c->run->result->duration; /* also what is less than a frame */
     while (c->report_status == VO_OK && c->reported < c->started) {
         c->places[c->reported].finished = true;
         report(c);
