@@ -6,15 +6,23 @@
 #include <math.h>
 #include <string.h>
 
-#define TOKEN    0.3 /* seconds; few people speak slower for long */
-#define LEFT_OUT 2.0 /* seconds of speech beyond that which are too many */
-#define HOLE     0.8 /* seconds of speech between words that hold another one */
-#define BESIDE   0.3 /* seconds beside a word that may still belong to it */
-#define SHRUNK   0.5 /* length of a word that was stretched */
-#define DIGIT    0.5 /* seconds: numbers are long words */
+#define TOKEN       0.3  /* seconds; few people speak slower for long */
+#define LEFT_OUT    2.0  /* seconds of speech beyond that which are too many */
+#define DENSE       8    /* tokens; with fewer the voice detector may be wrong */
+#define DENSE_TOKEN 0.06 /* seconds; nobody speaks so fast */
+#define LATE        0.2  /* seconds that times may be wrong */
+#define HOLE        0.8  /* seconds of speech between words that hold another one */
+#define BESIDE      0.3  /* seconds beside a word that may still belong to it */
+#define SHRUNK      0.5  /* length of a word that was stretched */
+#define DIGIT       0.5  /* seconds: numbers are long words */
 
 bool vo_is_sparse(const vo_voice *voice, const vo_draft_segment *d) {
     return vo_voice_seconds(voice, d->start, d->end) > TOKEN * d->n_text + LEFT_OUT;
+}
+
+bool vo_is_dense(const vo_voice *voice, const vo_draft_segment *d) {
+    return d->n_text >= DENSE &&
+           vo_voice_seconds(voice, d->start - LATE, d->end + LATE) < DENSE_TOKEN * d->n_text;
 }
 
 static double longest(const vocis_word *w) {

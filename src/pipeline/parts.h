@@ -13,6 +13,10 @@
 /* Whether a segment has too few tokens for the speech that its times span. */
 bool vo_is_sparse(const vo_voice *voice, const vo_draft_segment *draft);
 
+/* Whether it has many more than the speech that its times span can hold: they are wrong, and so may
+ * be those of the whole window. */
+bool vo_is_dense(const vo_voice *voice, const vo_draft_segment *draft);
+
 /* Parts the drafts that are not `whole`, whose words are those of `list`, in place: *n grows, at
  * most to the number of words. Words that were stretched over speech shrink. tokens: what was
  * decoded; eot: ids below it are text. */

@@ -437,17 +437,26 @@ static bool may_leave_out(const vo_track *t) {
     return t->plan->again && !t->plan->prefix.n && (limit == 0 || t->decoded.n_tokens < limit);
 }
 
-/* Asks for the times of words because a segment seems to leave speech out, and keeps no others. */
-static vo_status part_sparse(vo_track *t, const vo_word_window *window, vo_draft_segment *drafts,
-                             int *n, vo_error *err) {
+/* A stretch between pauses is left as the timestamps say: words that end before it are no reason to
+ * decode its end once more. */
+static bool is_sliding(const vo_track *t) {
+    return t->plan->params->chunking == VOCIS_CHUNK_SEQUENTIAL && !t->plan->strict;
+}
+
+/* Asks for the times of words because a segment seems to leave speech out, and keeps no others; or
+ * because the times cannot be right, and keeps all. */
+static vo_status part_sparse(vo_track *t, vo_word_window *window, vo_draft_segment *drafts, int *n,
+                             vo_error *err) {
     vo_word_list words = {0};
-    bool any = false;
+    bool any = false, wrong = false;
+    for (int i = 0; i < *n; i++) wrong |= vo_is_dense(t->plan->voice, &drafts[i]);
     for (int i = 0; i < *n; i++) {
-        drafts[i].whole = !vo_is_sparse(t->plan->voice, &drafts[i]);
+        drafts[i].whole = !wrong && !vo_is_sparse(t->plan->voice, &drafts[i]);
         any |= !drafts[i].whole;
     }
     if (!any) return VO_OK;
     const vo_status status = vo_words_add(t, window, drafts, *n, &words, err);
+    if (status == VO_OK && wrong && is_sliding(t)) vo_words_follow(window, drafts, n);
     if (status == VO_OK)
         vo_words_part(t->plan->voice, &words, t->decoded.tokens, t->plan->ids->eot, drafts, n);
     for (int i = 0; i < *n; i++) {
@@ -495,10 +504,7 @@ static vo_status split_window(vo_track *t, vo_error *err) {
     vo_status status = VO_OK;
     if (p->word_timestamps) {
         status = vo_words_add(t, &window, drafts, n, &words, err);
-        /* A stretch between pauses is left as the timestamps say: words that end before it are no
-         * reason to decode its end once more. */
-        const bool sliding = p->chunking == VOCIS_CHUNK_SEQUENTIAL && !t->plan->strict;
-        if (status == VO_OK && (sliding || !isnan(window.threshold)))
+        if (status == VO_OK && (is_sliding(t) || !isnan(window.threshold)))
             vo_words_follow(&window, drafts, &n);
         t->last_speech = window.last_speech;
         if (status == VO_OK && parts)

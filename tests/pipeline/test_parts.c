@@ -144,11 +144,22 @@ static void test_sparse(void **state) {
     assert_false(vo_is_sparse(&voice, &brief));
 }
 
+static void test_dense(void **state) {
+    vocis_span speech[] = {{0, 4}, {5, 10}};
+    const vo_voice voice = {.spans = speech, .n_spans = 2};
+    const vo_draft_segment wrong = {.start = 3.9, .end = 5.1, .n_text = 12},
+                           right = {.start = 4, .end = 6, .n_text = 12},
+                           few = {.start = 4.3, .end = 4.7, .n_text = 7};
+    assert_true(vo_is_dense(&voice, &wrong)); /* 0.6 s for 12 tokens */
+    assert_false(vo_is_dense(&voice, &right));
+    assert_false(vo_is_dense(&voice, &few));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gap),     cmocka_unit_test(test_stretched),
         cmocka_unit_test(test_numbers), cmocka_unit_test(test_no_length),
-        cmocka_unit_test(test_sparse),
+        cmocka_unit_test(test_sparse),  cmocka_unit_test(test_dense),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
