@@ -45,6 +45,9 @@ def check_refusals():
     for name, *options in wrong:
         if run(name, *options, "--dry-run")[0] != 2:
             yield f"bench/{name} takes {' '.join(str(o) for o in options)}"
+    for option in ("--rounds", "--minutes"):
+        if run("hour", option, "0")[0] != 2:
+            yield f"bench/hour takes {option} 0"
 
 
 def check_vocis():
