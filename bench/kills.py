@@ -10,7 +10,6 @@ seconds and memory) with the undisturbed one.
 Example:
   bench/kills.py talk.flac --kills 100 -- --compute int8 --chunking vad
 """
-import argparse
 import json
 import random
 import signal
@@ -20,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from measure import VOCIS, parse, say
+from measure import VOCIS, parse, parser_of, say
 
 
 def contents(folder):
@@ -37,11 +36,9 @@ def contents(folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("audio", type=Path)
     parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--model", default="base")
     parser.add_argument("--seed", type=int, default=1)
     args, options = parse(parser)
     chance = random.Random(args.seed)

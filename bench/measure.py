@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the benchmarks share. One idea: an engine is timed as a whole process, from its start to
 the text on its standard output, since that is what its users wait for."""
+import argparse
 import collections
 import json
 import os
@@ -20,12 +21,21 @@ JFK = ROOT / "tests/data/audio/jfk.wav"
 JFK_TEXT = ("And so, my fellow Americans, ask not what your country can do for you, "
             "ask what you can do for your country.")
 MIB = 1024 * 1024
+RATE = 16000
 
 Run = collections.namedtuple("Run", "seconds cpu peak private output failure")
 
 
 def say(*words):
     print(*words, file=sys.stderr, flush=True)
+
+
+def parser_of(description):
+    """A parser for a benchmark of one model of this build."""
+    parser = argparse.ArgumentParser(description=description,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="base")
+    return parser
 
 
 def parse(parser):
@@ -37,18 +47,14 @@ def parse(parser):
 def decode(path, form):
     """Mono samples at 16 kHz of any file, by ffmpeg: bytes of its format f32le or s16le."""
     return subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-f", form, "-ac", "1", "-ar",
-                           "16000", "-"], stdout=subprocess.PIPE, check=True).stdout
+                           str(RATE), "-"], stdout=subprocess.PIPE, check=True).stdout
 
 
-def word_error_rate(right, heard):
-    """Of English texts, after Whisper's normaliser."""
-    with tempfile.TemporaryDirectory() as name:
-        reference, hypothesis = Path(name) / "reference", Path(name) / "hypothesis"
-        reference.write_text(right)
-        hypothesis.write_text(heard)
-        counts = subprocess.run([VOCIS, "eval", "--json", "-l", "en", "-r", reference, "-y",
-                                 hypothesis], stdout=subprocess.PIPE, check=True).stdout
-    return json.loads(counts)["wer"]["rate"]
+def wave_file(path):
+    """A WAV file to be written: mono, 16 bits, 16 kHz."""
+    file = wave.open(str(path), "wb")
+    file.setparams((1, 2, RATE, 0, "NONE", ""))
+    return file
 
 
 # ---- one process ------------------------------------------------------------------------------
@@ -184,6 +190,13 @@ def word_errors(vocis, reference, text, language):
         done = run(command + (["--language", language] if language else []))
     rate = None if done.failure else json.loads(done.output)["wer"]["rate"]
     return None if rate is None else 100 * rate
+
+
+def transcript(model, options, audio):
+    """The JSON that this build makes of an English recording."""
+    done = subprocess.run([VOCIS, "transcribe", "--model", model, "-l", "en", "-q", "-f", "json",
+                           *options, audio], stdout=subprocess.PIPE, check=True)
+    return json.loads(done.stdout)
 
 
 # ---- recordings and tables --------------------------------------------------------------------

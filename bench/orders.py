@@ -12,25 +12,19 @@ A line of the manifest is {"audio": path, "text": words}. Needs Python 3 and ffm
 Example:
   bench/orders.py clips.jsonl -- --compute int8 --chunking vad --beam-size 5
 """
-import argparse
 import json
 import random
-import subprocess
 import tempfile
-import wave
 from pathlib import Path
 
-from measure import VOCIS, decode, parse, word_error_rate
-
-RATE = 16000
+from measure import RATE, VOCIS, decode, parse, parser_of, transcript, wave_file, word_errors
 
 
 def compose(clips, order, path):
     """Writes the clips in the order of that number; returns their words."""
     chosen = list(range(len(clips)))
     random.Random(order).shuffle(chosen)
-    with wave.open(str(path), "wb") as w:
-        w.setparams((1, 2, RATE, 0, "NONE", ""))
+    with wave_file(path) as w:
         for i in chosen:
             pause = random.Random(order * 1000 + i).uniform(0, 0.4)
             w.writeframes(clips[i][0] + bytes(2 * int(RATE * pause)))
@@ -38,11 +32,9 @@ def compose(clips, order, path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("manifest", type=Path)
     parser.add_argument("--orders", type=int, default=6)
-    parser.add_argument("--model", default="base")
     args, options = parse(parser)
     lines = map(json.loads, args.manifest.read_text().splitlines())
     clips = [(decode(args.manifest.parent / line["audio"], "s16le"), line["text"])
@@ -52,13 +44,11 @@ def main():
         audio = Path(name) / "joined.wav"
         for order in range(args.orders):
             right = compose(clips, order, audio)
-            document = subprocess.run([VOCIS, "transcribe", "--model", args.model, "-l", "en", "-q",
-                                       "-f", "json", *options, audio], stdout=subprocess.PIPE,
-                                      check=True).stdout
-            rate = word_error_rate(right, json.loads(document)["text"])
-            print(f"order {order}: {100 * rate:5.2f} %", flush=True)
+            heard = transcript(args.model, options, audio)["text"]
+            rate = word_errors(VOCIS, right, heard, "en")
+            print(f"order {order}: {rate:5.2f} %", flush=True)
             errors += rate
-    print(f"mean:    {100 * errors / args.orders:5.2f} %")
+    print(f"mean:    {errors / args.orders:5.2f} %")
 
 
 if __name__ == "__main__":

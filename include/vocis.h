@@ -461,8 +461,8 @@ VOCIS_API vocis_coverage vocis_result_coverage(const vocis_result *result);
 typedef struct vocis_removed {
     double start, end; /* seconds */
     const char *text;
-    const char
-        *reason; /* "loop", "nobody speaks", "misplaced", "too fast", "other script"; static */
+    /* "loop", "nobody speaks", "misplaced", "too fast", "other script"; static */
+    const char *reason;
 } vocis_removed;
 VOCIS_API int vocis_result_removed_count(const vocis_result *result);
 /* NULL out of range. Valid until the result is destroyed. */

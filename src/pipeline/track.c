@@ -445,8 +445,8 @@ static bool is_sliding(const vo_track *t) {
 
 /* Asks for the times of words because a segment seems to leave speech out, and keeps no others; or
  * because the times cannot be right, and keeps all. */
-static vo_status part_sparse(vo_track *t, vo_word_window *window, vo_draft_segment *drafts, int *n,
-                             vo_error *err) {
+static vo_status ask_for_words(vo_track *t, vo_word_window *window, vo_draft_segment *drafts,
+                               int *n, vo_error *err) {
     vo_word_list words = {0};
     bool any = false, wrong = false;
     for (int i = 0; i < *n; i++) wrong |= vo_is_dense(t->plan->voice, &drafts[i]);
@@ -510,7 +510,7 @@ static vo_status split_window(vo_track *t, vo_error *err) {
         if (status == VO_OK && parts)
             vo_words_part(t->plan->voice, &words, t->decoded.tokens, t->plan->ids->eot, drafts, &n);
     } else if (parts) {
-        status = part_sparse(t, &window, drafts, &n, err);
+        status = ask_for_words(t, &window, drafts, &n, err);
     }
     for (int i = 0; status == VO_OK && i < n; i++) status = add_segment(t, &drafts[i], err);
     t->seek = between_words(t, window.next);

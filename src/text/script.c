@@ -9,6 +9,8 @@
 #include "text/tokenizer.h"
 #include "text/unicode.h"
 
+#include <string.h>
+
 enum {
     LATIN,
     GREEK,
@@ -134,8 +136,9 @@ vo_scripts vo_script_of(uint32_t cp) {
 }
 
 vo_scripts vo_language_scripts(int language) {
-    for (size_t i = 0; i < sizeof written / sizeof *written; i++)
-        if (vo_language_find(written[i].language) == language) return written[i].scripts;
+    const char *code = vo_language_code(language);
+    for (size_t i = 0; code && i < sizeof written / sizeof *written; i++)
+        if (strcmp(written[i].language, code) == 0) return written[i].scripts;
     return BIT(LATIN);
 }
 
