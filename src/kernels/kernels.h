@@ -53,7 +53,6 @@ enum {
     VO_ATTEND_BF16_HD = 64,      /* the only size of a head */
     VO_ATTEND_BF16_BLOCK = 2 * VO_ATTEND_BF16_KEYS * VO_ATTEND_BF16_HD, /* bf16 of a packed block */
     VO_ATTEND_BF16_SCRATCH = 33 * 256,                                  /* floats */
-    VO_ATTEND_S16_BLOCK = VO_ATTEND_BF16_BLOCK + 32,                    /* with its scales */
     VO_STFT_SCRATCH = 64 * 1024                                         /* floats */
 };
 
@@ -62,6 +61,16 @@ enum { VO_GELU = 1, VO_GELU_NEAR = 2 /* beside products in bf16 or less */ };
 
 /* No scale fits rows smaller than this: 127 / max|a| must not overflow. */
 #define VO_INT8_TINY 0x1p-100f
+
+/* A block of keys and values in bytes: value = byte * scale. */
+typedef struct vo_attend_s8 {
+    int8_t k[VO_ATTEND_BF16_KEYS * VO_ATTEND_BF16_HD]; /* [key][d] */
+    int8_t v[VO_ATTEND_BF16_HD * VO_ATTEND_BF16_KEYS]; /* [d][key] */
+    float k_scales[VO_ATTEND_BF16_KEYS], v_scales[VO_ATTEND_BF16_HD];
+    int32_t
+        start[VO_ATTEND_BF16_KEYS]; /* of the sums of scores: what zeros of queries add is off */
+    float poison, unused[15];       /* 0, or NaN where a scale is not finite */
+} vo_attend_s8;
 
 typedef struct vo_kernels {
 #define VO_KERNEL(name, args) void(*name) args;
@@ -72,7 +81,7 @@ typedef struct vo_kernels {
     int int8_max, int8_zero; /* 127 and 128, 127 and 0, or 63 and 64 */
     int attn_queries;        /* most queries of one attend_block */
     int attn_bf16;           /* attend_block_bf16 is faster than attend_block here, */
-    int attn_s16;            /* or attend_block_s16 is */
+    int attn_s8;             /* and so is attend_block_s8, than both */
     uint32_t flags;          /* the CPU flags this table was made for */
 } vo_kernels;
 

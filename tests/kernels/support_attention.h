@@ -15,7 +15,7 @@ void test_weigh_cached_s8(const vo_kernels *k);
 void test_f32_to_s8(const vo_kernels *k);
 void test_attend_pack_bf16(const vo_kernels *k);
 void test_attend_block_bf16(const vo_kernels *k);
-void test_attend_pack_s16(const vo_kernels *k);
-void test_attend_block_s16(const vo_kernels *k);
+void test_attend_pack_s8(const vo_kernels *k);
+void test_attend_block_s8(const vo_kernels *k);
 
 #endif

@@ -168,13 +168,14 @@ static void run_attend_pack_bf16(workload *w) {
     w->k->attend_pack_bf16(VO_ATTEND_BF16_KEYS, w->a, WIDTH, w->b, WIDTH, (uint16_t *)(void *)w->c);
     cost(w, 0, 12.0 * VO_ATTEND_BF16_KEYS * HEAD);
 }
-static void run_attend_block_s16(workload *w) {
-    w->k->attend_block_s16(VO_ATTEND_BF16_QUERIES, KEYS, 0.125f, w->a, WIDTH,
-                           (const int16_t *)w->half, w->c, WIDTH, w->d);
-    cost(w, 4.0 * VO_ATTEND_BF16_QUERIES * KEYS * HEAD, 4.0 * KEYS * HEAD);
+static void run_attend_block_s8(workload *w) {
+    w->k->attend_block_s8(VO_ATTEND_BF16_QUERIES, KEYS, 0.125f, w->a, WIDTH,
+                          (const vo_attend_s8 *)(const void *)w->half, w->c, WIDTH, w->d);
+    cost(w, 4.0 * VO_ATTEND_BF16_QUERIES * KEYS * HEAD, 2.0 * KEYS * HEAD);
 }
-static void run_attend_pack_s16(workload *w) {
-    w->k->attend_pack_s16(VO_ATTEND_BF16_KEYS, w->a, WIDTH, w->b, WIDTH, (int16_t *)(void *)w->c);
+static void run_attend_pack_s8(workload *w) {
+    w->k->attend_pack_s8(VO_ATTEND_BF16_KEYS, w->a, WIDTH, w->b, WIDTH,
+                         (vo_attend_s8 *)(void *)w->c);
     cost(w, 0, 12.0 * VO_ATTEND_BF16_KEYS * HEAD);
 }
 static void run_attend_cached(workload *w) {

@@ -21,6 +21,8 @@ static int64_t round16(int64_t n) {
 
 /* ---- every position sees every other --------------------------------------------------- */
 
+typedef enum arithmetic { IN_F32, IN_BF16, IN_S8 } arithmetic;
+
 typedef struct full_job {
     const vo_attend_full *args;
     const vo_kernels *kernels;
@@ -28,7 +30,9 @@ typedef struct full_job {
     int64_t head0;  /* first of the heads in work */
     float *packed;  /* [heads_at_once][head_floats] */
     float *scratch; /* [threads][scratch_floats] */
+    arithmetic in;
     int64_t keys_floats, head_floats, scratch_floats;
+    int64_t block_floats; /* not of IN_F32 */
 } full_job;
 
 /* f32: a head is keys [ceil(t/mr)][hd][mr], then values [ceil(hd/mr)][t][mr]. */
@@ -37,14 +41,19 @@ static void set_sizes(full_job *job, const vo_kernels *kernels, int64_t t, int64
     job->head_floats = job->keys_floats + round16(ceil_div(hd, kernels->mr) * kernels->mr * t);
     job->scratch_floats = round16(vo_attend_scratch(kernels, hd));
 }
-/* bf16 and s16: a head is blocks [ceil(t/keys)][block]. */
-static void set_low_sizes(full_job *job, const vo_kernels *kernels, int64_t t) {
-    const int64_t block = kernels->attn_bf16 ? VO_ATTEND_BF16_BLOCK : VO_ATTEND_S16_BLOCK;
-    job->head_floats = ceil_div(t, VO_ATTEND_BF16_KEYS) * (block / 2);
+/* bf16 and s8: a head is a block for every VO_ATTEND_BF16_KEYS positions. */
+static void set_low_sizes(full_job *job, size_t block, int64_t t) {
+    job->block_floats = (int64_t)(block / sizeof(float));
+    job->head_floats = ceil_div(t, VO_ATTEND_BF16_KEYS) * job->block_floats;
     job->scratch_floats = round16(VO_ATTEND_BF16_SCRATCH);
 }
-static bool is_low(const vo_attend_full *args, const vo_kernels *kernels) {
-    return args->low && (kernels->attn_bf16 || kernels->attn_s16) && args->hd == VO_ATTEND_BF16_HD;
+
+/* Products of bytes go with attention in bytes, and those of fewer bits where there is no bf16. */
+static arithmetic arithmetic_of(const vo_attend_full *args, const vo_kernels *kernels) {
+    if (args->hd != VO_ATTEND_BF16_HD || args->compute == VO_COMPUTE_F32) return IN_F32;
+    if (args->compute == VO_COMPUTE_INT8 && kernels->attn_s8) return IN_S8;
+    if (kernels->attn_bf16) return IN_BF16;
+    return args->compute == VO_COMPUTE_INT4 && kernels->attn_s8 ? IN_S8 : IN_F32;
 }
 
 /* Enough heads to keep all threads busy; packing all of them would take as much memory as the keys
@@ -54,8 +63,11 @@ static int64_t heads_at_once(const vo_attend_full *args, int threads) {
 }
 
 static void set_full_sizes(full_job *job, const vo_attend_full *args, const vo_kernels *kernels) {
-    if (is_low(args, kernels))
-        set_low_sizes(job, kernels, args->t);
+    job->in = arithmetic_of(args, kernels);
+    if (job->in == IN_BF16)
+        set_low_sizes(job, VO_ATTEND_BF16_BLOCK * sizeof(uint16_t), args->t);
+    else if (job->in == IN_S8)
+        set_low_sizes(job, sizeof(vo_attend_s8), args->t);
     else
         set_sizes(job, kernels, args->t, args->hd);
 }
@@ -116,9 +128,8 @@ static void full_tile(void *arg, int64_t tile, int thread) {
                                a->ldo, job->scratch + thread * job->scratch_floats);
 }
 
-/* Where a head keeps a block of keys, in elements of two bytes. */
-static void *low_block(const full_job *job, int64_t head, int64_t block, int64_t size) {
-    return (uint16_t *)(void *)packed_head(job, head) + block * size;
+static void *low_block(const full_job *job, int64_t head, int64_t block) {
+    return packed_head(job, head) + block * job->block_floats;
 }
 
 static void pack_low_tile(void *arg, int64_t tile, int thread) {
@@ -130,12 +141,10 @@ static void pack_low_tile(void *arg, int64_t tile, int thread) {
     const int n = (int)min64(VO_ATTEND_BF16_KEYS, a->t - t);
     const float *k = a->k + (job->item * a->t + t) * a->ldk + head * a->hd;
     const float *v = a->v + (job->item * a->t + t) * a->ldv + head * a->hd;
-    if (job->kernels->attn_bf16)
-        job->kernels->attend_pack_bf16(n, k, a->ldk, v, a->ldv,
-                                       low_block(job, head, block, VO_ATTEND_BF16_BLOCK));
+    if (job->in == IN_BF16)
+        job->kernels->attend_pack_bf16(n, k, a->ldk, v, a->ldv, low_block(job, head, block));
     else
-        job->kernels->attend_pack_s16(n, k, a->ldk, v, a->ldv,
-                                      low_block(job, head, block, VO_ATTEND_S16_BLOCK));
+        job->kernels->attend_pack_s8(n, k, a->ldk, v, a->ldv, low_block(job, head, block));
 }
 
 static void low_tile(void *arg, int64_t tile, int thread) {
@@ -147,13 +156,13 @@ static void low_tile(void *arg, int64_t tile, int thread) {
     const float *q = a->q + row * a->ldq + head * a->hd;
     float *out = a->out + row * a->ldo + head * a->hd;
     float *scratch = job->scratch + thread * job->scratch_floats;
-    if (!job->kernels->attn_bf16) {
-        job->kernels->attend_block_s16(nq, a->t, a->scale, q, a->ldq, low_block(job, head, 0, 0),
-                                       out, a->ldo, scratch);
+    if (job->in == IN_S8) {
+        job->kernels->attend_block_s8(nq, a->t, a->scale, q, a->ldq, low_block(job, head, 0), out,
+                                      a->ldo, scratch);
         return;
     }
     job->kernels->tiles_begin();
-    job->kernels->attend_block_bf16(nq, a->t, a->scale, q, a->ldq, low_block(job, head, 0, 0), out,
+    job->kernels->attend_block_bf16(nq, a->t, a->scale, q, a->ldq, low_block(job, head, 0), out,
                                     a->ldo, scratch);
     job->kernels->tiles_end();
 }
@@ -161,7 +170,7 @@ static void low_tile(void *arg, int64_t tile, int thread) {
 void vo_attend_full_run(const vo_attend_full *args, const vo_kernels *kernels, vo_pool *pool,
                         void *workspace) {
     full_job job = {.args = args, .kernels = kernels, .packed = workspace};
-    const bool low = is_low(args, kernels);
+    const bool low = arithmetic_of(args, kernels) != IN_F32;
     const int64_t keys = low ? VO_ATTEND_BF16_KEYS : VO_ATTEND_KEYS;
     const int64_t queries = low ? VO_ATTEND_BF16_QUERIES : kernels->attn_queries;
     const int64_t group = heads_at_once(args, vo_pool_threads(pool));

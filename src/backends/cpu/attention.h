@@ -7,11 +7,12 @@
 
 #include "base/pool.h"
 #include "kernels/kernels.h"
+#include "tensor/array.h"
 
 /* Every position sees every other (encoder). q, k, v, out: [batch*t][heads*hd] with row strides. */
 typedef struct vo_attend_full {
     int64_t batch, t, heads, hd;
-    bool low; /* bf16 or s16 may be used, and is where it is faster: kernels and hd decide */
+    vo_compute compute; /* what its products may be in; the kernels and hd decide */
     float scale;
     const float *q, *k, *v;
     int64_t ldq, ldk, ldv;
@@ -19,7 +20,7 @@ typedef struct vo_attend_full {
     int64_t ldo;
 } vo_attend_full;
 /* Bytes of workspace: K and V of some heads of one batch item in panels, and scratch. Of args only
- * t, heads, hd and low count. */
+ * t, heads, hd and compute count. */
 size_t vo_attend_full_workspace(const vo_attend_full *args, const vo_kernels *kernels, int threads);
 void vo_attend_full_run(const vo_attend_full *args, const vo_kernels *kernels, vo_pool *pool,
                         void *workspace);

@@ -12,7 +12,7 @@ static vo_attend_full full_args(const vo_array *y) {
     return (vo_attend_full){.t = y->attr.window,
                             .heads = y->attr.heads,
                             .hd = y->shape[1] / y->attr.heads,
-                            .low = y->compute != VO_COMPUTE_F32,
+                            .compute = y->compute,
                             .scale = y->attr.scale};
 }
 

@@ -95,53 +95,48 @@ void vo_ref_attend_block_bf16(int64_t nq, int64_t nk, float scale, const float *
     }
 }
 
-/* Whole numbers of at most max, and their scale. */
-static float pack_s16(int n, const float *x, int64_t ldx, float max, int64_t row, int64_t column,
-                      int16_t *q) {
+/* Whole numbers of at most 127, and their scale */
+static float pack_s8(int n, const float *x, int64_t step, int8_t *q) {
     float largest = 0.0f;
-    for (int t = 0; t < n; t++)
-        for (int d = 0; d < VO_ATTEND_BF16_HD; d++)
-            if (!(fabsf(x[t * ldx + d]) <= largest) && !isnan(largest))
-                largest = fabsf(x[t * ldx + d]);
+    for (int i = 0; i < n; i++)
+        if (!(fabsf(x[i * step]) <= largest) && !isnan(largest)) largest = fabsf(x[i * step]);
     if (!isfinite(largest)) return largest;
-    const float scale = largest < VO_INT8_TINY ? 0.0f : largest / max;
-    for (int t = 0; t < n && scale > 0; t++)
-        for (int d = 0; d < VO_ATTEND_BF16_HD; d++)
-            q[t * row + d * column] = (int16_t)lrintf(x[t * ldx + d] * (max / largest));
+    const float scale = largest < VO_INT8_TINY ? 0.0f : largest / 127;
+    for (int i = 0; i < n && scale > 0; i++) q[i] = (int8_t)lrintf(x[i * step] * (127 / largest));
     return scale;
 }
 
-void vo_ref_attend_pack_s16(int n, const float *k, int64_t ldk, const float *v, int64_t ldv,
-                            int16_t *block) {
+void vo_ref_attend_pack_s8(int n, const float *k, int64_t ldk, const float *v, int64_t ldv,
+                           vo_attend_s8 *block) {
     enum { KEYS = VO_ATTEND_BF16_KEYS, HD = VO_ATTEND_BF16_HD };
-    memset(block, 0, VO_ATTEND_S16_BLOCK * sizeof *block);
-    const float scales[2] = {pack_s16(n, k, ldk, 5792, HD, 1, block),
-                             pack_s16(n, v, ldv, 2047, 1, KEYS, block + KEYS * HD)};
-    memcpy(block + 2 * KEYS * HD, scales, sizeof scales);
+    memset(block, 0, sizeof *block);
+    for (int t = 0; t < n; t++) block->k_scales[t] = pack_s8(HD, k + t * ldk, 1, block->k + t * HD);
+    for (int d = 0; d < HD; d++) block->v_scales[d] = pack_s8(n, v + d, ldv, block->v + d * KEYS);
+    for (int i = 0; i < KEYS; i++)
+        block->poison += 0.0f * block->k_scales[i] + 0.0f * block->v_scales[i];
 }
 
 /* Only keys and values are rounded. */
-void vo_ref_attend_block_s16(int64_t nq, int64_t nk, float scale, const float *q, int64_t ldq,
-                             const int16_t *kv, float *out, int64_t ldo, float *scratch) {
+void vo_ref_attend_block_s8(int64_t nq, int64_t nk, float scale, const float *q, int64_t ldq,
+                            const vo_attend_s8 *kv, float *out, int64_t ldo, float *scratch) {
     enum { KEYS = VO_ATTEND_BF16_KEYS, HD = VO_ATTEND_BF16_HD };
     for (int64_t i = 0; i < nq; i++, q += ldq, out += ldo) {
         double sums[HD] = {0.0}, total = 0.0, max = -INFINITY;
         for (int pass = 0; pass < 2; pass++) {
             for (int64_t t = 0; t < nk; t++) {
-                const int16_t *block = kv + t / KEYS * VO_ATTEND_S16_BLOCK;
-                const int16_t *k = block + t % KEYS * HD, *v = block + KEYS * HD + t % KEYS;
-                float scales[2];
+                const vo_attend_s8 *block = kv + t / KEYS;
+                const int64_t key = t % KEYS;
                 double score = 0.0;
-                memcpy(scales, block + 2 * KEYS * HD, sizeof scales);
-                for (int d = 0; d < HD; d++) score += (double)q[d] * k[d];
-                score *= (double)scale * (double)scales[0];
+                for (int d = 0; d < HD; d++) score += (double)q[d] * block->k[key * HD + d];
+                score *= (double)scale * (double)block->k_scales[key];
                 if (pass == 0) {
                     max = fmax(max, score);
                     continue;
                 }
                 const double p = exp(score - max);
-                total += p;
-                for (int d = 0; d < HD; d++) sums[d] += p * (double)scales[1] * v[d * KEYS];
+                total += p + (double)block->poison;
+                for (int d = 0; d < HD; d++)
+                    sums[d] += p * (double)block->v_scales[d] * block->v[d * KEYS + key];
             }
         }
         for (int d = 0; d < HD; d++) out[d] = (float)(sums[d] / total);
