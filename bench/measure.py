@@ -192,11 +192,15 @@ def word_errors(vocis, reference, text, language):
     return None if rate is None else 100 * rate
 
 
+def run_transcribe(model, options, *audio):
+    """What this build writes of English recordings, as JSON."""
+    return subprocess.run([VOCIS, "transcribe", "--model", model, "-l", "en", "-q", "-f", "json",
+                           *options, *audio], stdout=subprocess.PIPE, check=True).stdout
+
+
 def transcript(model, options, audio):
     """The JSON that this build makes of an English recording."""
-    done = subprocess.run([VOCIS, "transcribe", "--model", model, "-l", "en", "-q", "-f", "json",
-                           *options, audio], stdout=subprocess.PIPE, check=True)
-    return json.loads(done.stdout)
+    return json.loads(run_transcribe(model, options, audio))
 
 
 # ---- recordings and tables --------------------------------------------------------------------

@@ -35,15 +35,9 @@ static vo_status create_audio_plan(vo_whisper_state *s, vo_error *err) {
     return VO_OK;
 }
 
-/* A step of few rows waits for its weights: halves are as fast to read as bf16 and lose nothing. */
-static vo_compute text_compute(const vo_whisper *model) {
-    const bool half = vo_weight_view(model->token_embedding)->dtype == VO_F16;
-    return model->compute == VO_COMPUTE_BF16 && half ? VO_COMPUTE_F32 : model->compute;
-}
-
 vo_graph *vo_whisper_text_graph(const vo_whisper_state *s, vo_error *err) {
     vo_graph *g = vo_graph_create(err);
-    if (g) vo_graph_set_compute(g, text_compute(s->model));
+    if (g) vo_graph_set_compute(g, s->model->compute);
     return g;
 }
 
