@@ -9,22 +9,13 @@
 #include "base/memory.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
     PAUSE_MS = 160, /* short pauses are enough to cut at */
     PAD = 100,      /* frames around a chunk, for what the detector hears late */
 };
 
-/* Sound beside speech that may drown a voice: */
-#define SOUND_SHORTEST       1.0  /* seconds that it is loud for */
-#define SOUND_LONGEST        12.0 /* seconds in all, or where it */
-#define SOUND_VOICED         0.3f /* may be a voice: */
-#define SOUND_LONGEST_VOICED 30.0
-#define SOUND_PAUSE          0.5  /* seconds in it that are not loud */
-#define SOUND_LOUD           0.2f /* of the level of speech */
-#define SOUND_ABOVE          3.0f /* times the level that the input always has */
+#define SOUND_SHORTEST 0.5 /* seconds of loud sound beside speech */
 
 /* The best way to cut spans [0, i). */
 typedef struct plan {
@@ -90,75 +81,31 @@ vo_status vo_chunks_merge(const vocis_span *spans, int n_spans, double duration,
     return *chunks ? VO_OK : vo_fail(err, VO_ERR_MEMORY, "no memory for %d chunks", n_spans);
 }
 
-static int ascending(const void *a, const void *b) {
-    const float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
-/* What is louder than this counts as loud; nothing does where nobody speaks. */
-static vo_status find_loud(const vo_voice *voice, float *loud, vo_error *err) {
-    float *levels = vo_alloc_array((size_t)voice->n + 1, sizeof *levels);
-    if (!levels)
-        return vo_fail(err, VO_ERR_MEMORY, "no memory for %lld levels", (long long)voice->n);
-    int64_t spoken = 0;
-    for (int64_t i = 0; i < voice->n; i++)
-        if (voice->probabilities[i] >= 0.5f) levels[spoken++] = voice->levels[i];
-    if (spoken) qsort(levels, (size_t)spoken, sizeof *levels, ascending);
-    const float speech = spoken ? levels[spoken / 2] : INFINITY;
-    memcpy(levels, voice->levels, (size_t)voice->n * sizeof *levels);
-    if (voice->n) qsort(levels, (size_t)voice->n, sizeof *levels, ascending);
-    *loud = fmaxf(SOUND_LOUD * speech, SOUND_ABOVE * levels[voice->n / 20]);
-    vo_free(levels);
-    return VO_OK;
-}
-
-/* What is longer is no sentence; or it is several, if the detector nearly hears a voice. */
-static double longest_sound(const vo_voice *voice, const vocis_span *sound) {
-    const float peak = vo_voice_peak(voice, sound->start, sound->end);
-    return peak >= SOUND_VOICED ? SOUND_LONGEST_VOICED : SOUND_LONGEST;
-}
-
-/* Where it is loud between two times, and for how long. Returns how many, all longer than
- * SOUND_SHORTEST. */
-static int find_sounds(const vo_voice *voice, double from, double to, float loud,
-                       vocis_span *sounds) {
-    const double step = VO_VOICE_STEP;
-    const int64_t last = (int64_t)fmin(floor(to / step), (double)voice->n);
-    double seconds = 0; /* that the sound at hand is loud for */
+/* What of loud sound lies between two times counts as one more stretch of speech. */
+static int put_sounds(const vo_voice *voice, double from, double to, vocis_span *spans) {
     int n = 0;
-    for (int64_t i = (int64_t)ceil(from / step); i <= last; i++) {
-        const double at = (double)i * step;
-        if (seconds > 0 && (i == last || at - sounds[n].end > SOUND_PAUSE)) {
-            const double length = sounds[n].end - sounds[n].start;
-            n += seconds >= SOUND_SHORTEST && length <= longest_sound(voice, &sounds[n]);
-            seconds = 0;
-        }
-        if (i == last || voice->levels[i] < loud) continue;
-        if (seconds == 0) sounds[n].start = at;
-        sounds[n].end = at + step;
-        seconds += step;
+    for (int i = 0; i < voice->n_sounds; i++) {
+        const double start = fmax(voice->sounds[i].start, from),
+                     end = fmin(voice->sounds[i].end, to);
+        if (end - start >= SOUND_SHORTEST) spans[n++] = (vocis_span){start, end};
     }
     return n;
 }
 
-/* The detector hears no voice in loud sound, the model may: what is loud beside speech counts as
- * one more stretch of it. */
 static vo_status add_sounds(const vo_voice *voice, vocis_span **spans, int *n, vo_error *err) {
-    float loud = 0;
-    if (*n == 0) return VO_OK;
-    const size_t most = (size_t)((double)voice->n * VO_VOICE_STEP / SOUND_SHORTEST) + 2;
-    vo_status status = find_loud(voice, &loud, err);
-    vocis_span *all = status == VO_OK ? vo_alloc_array((size_t)*n + most, sizeof *all) : NULL;
-    if (status == VO_OK && !all) status = vo_fail(err, VO_ERR_MEMORY, "no memory for %d spans", *n);
-    if (status != VO_OK) return status;
+    /* each stretch of speech may cut a sound in two */
+    const size_t most = 2 * (size_t)*n + (size_t)voice->n_sounds;
+    if (*n == 0 || voice->n_sounds == 0) return VO_OK;
+    vocis_span *all = vo_alloc_array(most, sizeof *all);
+    if (!all) return vo_fail(err, VO_ERR_MEMORY, "no memory for %d spans", *n);
     double from = 0;
     int total = 0;
     for (int i = 0; i < *n; i++) {
-        total += find_sounds(voice, from, (*spans)[i].start, loud, all + total);
+        total += put_sounds(voice, from, (*spans)[i].start, all + total);
         from = (*spans)[i].end;
         all[total++] = (*spans)[i];
     }
-    total += find_sounds(voice, from, (double)voice->n * VO_VOICE_STEP, loud, all + total);
+    total += put_sounds(voice, from, INFINITY, all + total);
     vo_free(*spans);
     *spans = all;
     *n = total;

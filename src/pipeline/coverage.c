@@ -12,12 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLACK         0.3  /* seconds that text reaches beyond its times */
-#define WORD_PAUSE    1.0  /* words further apart leave a gap */
-#define SHORTEST      0.35 /* of speech that may hold a word */
-#define SHORTEST_PART 0.8  /* beside text */
-#define NEAR          1.5  /* holes that are closer are decoded together */
-#define LONGEST_HOLE  27.  /* of joined holes: they are to fit a window with some room */
+#define SLACK          0.3  /* seconds that text reaches beyond its times */
+#define WORD_PAUSE     1.0  /* words further apart leave a gap */
+#define SHORTEST       0.35 /* of speech that may hold a word */
+#define SHORTEST_PART  0.8  /* beside text */
+#define SHORTEST_SOUND 3.0  /* seconds in which the detector hears no voice */
+#define NEAR           1.5  /* holes that are closer are decoded together */
+#define LONGEST_HOLE   27.  /* of joined holes: they are to fit a window with some room */
 
 typedef struct spans {
     vocis_span *items;
@@ -154,7 +155,14 @@ vo_status vo_holes_find(const vo_voice *voice, const vocis_segment *segments, in
         status = push_uncovered(&holes, text, n_text, fmax(s->start, from), fmin(s->end, to),
                                 s->start < from, err);
     }
+    for (int i = 0; status == VO_OK && i < voice->n_sounds; i++) {
+        const double start = fmax(voice->sounds[i].start, from),
+                     end = fmin(voice->sounds[i].end, to);
+        if (end - start >= SHORTEST_SOUND)
+            status = push_uncovered(&holes, text, n_text, start, end, true, err);
+    }
     if (status == VO_OK) {
+        if (holes.n) qsort(holes.items, (size_t)holes.n, sizeof *holes.items, by_start);
         join_holes(&holes, text, n_text);
         *out = holes.items;
         *n_holes = holes.n;

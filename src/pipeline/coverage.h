@@ -20,8 +20,8 @@ vo_status vo_text_spans(const vocis_segment *segments, int n, vocis_span **spans
 vo_status vo_text_seconds(const vocis_segment *segments, int n, double start, double end,
                           double *seconds, vo_error *err);
 
-/* Stretches of speech between two times that no segment covers, long enough to hold a word; close
- * ones are joined as long as one window can hold them. *holes: vo_free. */
+/* Stretches of speech, or of loud sound, between two times that no segment covers, long enough to
+ * hold a word; close ones are joined as long as one window can hold them. *holes: vo_free. */
 vo_status vo_holes_find(const vo_voice *voice, const vocis_segment *segments, int n, double from,
                         double to, vocis_span **holes, int *n_holes, vo_error *err);
 

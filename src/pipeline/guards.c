@@ -14,6 +14,7 @@
 #define NEAR         1.0     /* seconds that a segment's times may be wrong */
 #define FAR          12.0    /* and those of a sentence that the model puts elsewhere */
 #define NO_VOICE     0.3f    /* the voice detector's probabilities stay below it: nobody speaks */
+#define LOUD         0.5     /* of a segment */
 #define UNSURE       (-0.5f) /* average log-probability of text that the model doubts */
 #define SILENT       0.3f    /* probability of no speech that counts */
 #define HOPELESS     (-1.0f) /* text that the model doubts even after the last temperature, */
@@ -88,11 +89,17 @@ bool vo_loop_is_spoken(const vo_voice *voice, double start, double end, int time
 
 /* ---- silence -------------------------------------------------------------------------------- */
 
+/* Whether what stands out from the sound that is always there may be its voice */
+static bool is_loud(const vocis_segment *s, const vo_voice *voice) {
+    return vo_voice_loud_seconds(voice, s->start, s->end) > LOUD * (s->end - s->start);
+}
+
 bool vo_guard_is_unspoken(const vocis_segment *s, const vo_voice *voice) {
     const double start = s->start - NEAR, end = s->end + NEAR;
     const bool unsure = s->avg_logprob < UNSURE;
     if (vo_voice_seconds(voice, start, end) > 0) return false;
-    if (vo_voice_peak(voice, start, end) < NO_VOICE) return unsure || s->no_speech_prob > SILENT;
+    if (vo_voice_peak(voice, start, end) < NO_VOICE && !is_loud(s, voice))
+        return unsure || s->no_speech_prob > SILENT;
     return s->avg_logprob < HOPELESS || (unsure && s->no_speech_prob > MUTE);
 }
 
@@ -103,9 +110,10 @@ int vo_guard_characters(const vocis_segment *s) {
 }
 
 bool vo_guard_is_too_fast(const vocis_segment *s, const vo_voice *voice) {
-    return s->avg_logprob < UNSURE &&
-           vo_guard_characters(s) >
-               FREE + FASTEST * vo_voice_seconds(voice, s->start - NEAR, s->end + NEAR);
+    const double start = s->start - NEAR, end = s->end + NEAR;
+    double seconds = vo_voice_seconds(voice, start, end);
+    if (is_loud(s, voice)) seconds = fmax(seconds, vo_voice_loud_seconds(voice, start, end));
+    return s->avg_logprob < UNSURE && vo_guard_characters(s) > FREE + FASTEST * seconds;
 }
 
 /* ---- echoes --------------------------------------------------------------------------------- */
@@ -142,7 +150,7 @@ static int text_tokens(const vocis_segment *s, int32_t first_special, int32_t *o
     return n;
 }
 
-/* Keeps a loop's first round. */
+/* Keeps a loop's first round, if anybody speaks. */
 static vo_status shorten_loop(vocis_result *r, int at, const vo_voice *voice,
                               const vo_tokenizer *tokenizer, vo_error *err) {
     const vocis_segment *s = &r->segments[at];
@@ -157,10 +165,13 @@ static vo_status shorten_loop(vocis_result *r, int at, const vo_voice *voice,
     } else {
         const int n = text_tokens(s, eot, text, index);
         const double pace = (s->end - s->start) / (n > 0 ? n : 1);
-        if (vo_loop_find(text, n, &loop) &&
-            !vo_loop_is_spoken(voice, s->start + pace * loop.from,
-                               s->start + pace * (loop.from + loop.period * loop.times),
-                               loop.times)) {
+        const bool loops = vo_loop_find(text, n, &loop);
+        if (loops && vo_voice_seconds(voice, s->start - NEAR, s->end + NEAR) <= 0) {
+            status = vo_result_remove(r, at, VO_REMOVED_LOOP, err);
+        } else if (loops &&
+                   !vo_loop_is_spoken(voice, s->start + pace * loop.from,
+                                      s->start + pace * (loop.from + loop.period * loop.times),
+                                      loop.times)) {
             const int last = loop.from + loop.period, keep = index[last - 1] + 1;
             const double end = s->start + pace * last;
             char *kept = vo_tokenizer_decode(tokenizer, s->tokens, keep);
@@ -196,7 +207,9 @@ vo_status vo_guard_segments(vocis_result *r, const vo_voice *voice, const vo_tok
             !vo_loop_is_spoken(voice, r->segments[i].start, r->segments[i + same - 1].end, same);
         for (int k = 1; status == VO_OK && loops && k < same; k++)
             status = vo_result_remove(r, i + 1, VO_REMOVED_LOOP, err);
+        const int n = r->n_segments;
         if (status == VO_OK) status = shorten_loop(r, i, voice, tokenizer, err);
+        i -= n - r->n_segments;
     }
     for (int i = r->n_segments - 1; status == VO_OK && i >= 0; i--)
         if (vo_guard_is_unspoken(&r->segments[i], voice))

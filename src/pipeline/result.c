@@ -159,6 +159,16 @@ vo_status vo_result_remove(vocis_result *r, int index, vo_removal why, vo_error 
     return note_removed(r, removed, err);
 }
 
+/* Words of the first `bytes` of their text stay, and the segment ends with the last of them. */
+static void shorten_words(vocis_segment *s, size_t bytes) {
+    size_t size = 0;
+    int n = 0;
+    for (; n < s->n_words && size + strlen(s->words[n].text) <= bytes; n++)
+        size += strlen(s->words[n].text);
+    s->n_words = n;
+    if (n > 0) s->end = s->words[n - 1].end;
+}
+
 vo_status vo_result_shorten(vocis_result *r, int index, int n_tokens, const char *text, double end,
                             vo_removal why, vo_error *err) {
     vocis_segment *s = &r->segments[index];
@@ -166,11 +176,13 @@ vo_status vo_result_shorten(vocis_result *r, int index, int n_tokens, const char
     const size_t kept = strlen(text), all = strlen(before);
     char *copied = vo_strdup(text);
     if (!copied) return vo_fail(err, VO_ERR_MEMORY, "no memory for a segment");
-    const vocis_removed removed = {end, s->end, vo_strdup(before + (kept < all ? kept : 0)),
-                                   reasons[why]};
+    vocis_removed removed = {
+        .end = s->end, .text = vo_strdup(before + (kept < all ? kept : 0)), .reason = reasons[why]};
     s->text = copied;
     s->n_tokens = n_tokens;
     s->end = end;
+    shorten_words(s, kept);
+    removed.start = s->end;
     vo_free((void *)before);
     return note_removed(r, removed, err);
 }

@@ -235,12 +235,15 @@ vo_status vo_voice_find(vocis_engine *engine, const float *samples, int64_t n_sa
     }
     if (status == VO_OK)
         status = vo_voice_spans(voice, &params, &voice->spans, &voice->n_spans, err);
+    if (status == VO_OK) status = vo_voice_find_sounds(voice, err);
     return status;
 }
 
 void vo_voice_free(vo_voice *voice) {
     vo_free(voice->probabilities);
     vo_free(voice->levels);
+    vo_free(voice->loud);
+    vo_free(voice->sounds);
     vo_free(voice->spans);
     *voice = (vo_voice){0};
 }

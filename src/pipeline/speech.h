@@ -22,11 +22,16 @@ typedef struct vo_voice {
     int64_t n, n_samples;
     vocis_span *spans; /* [n_spans] where somebody speaks, by the default rules; ascending, apart */
     int n_spans;
+    bool *loud;         /* [n] as loud as speech may be, and louder than it always is, or NULL */
+    vocis_span *sounds; /* [n_sounds] between the spans, where it is loud and a voice may be */
+    int n_sounds;
 } vo_voice;
 
 vo_status vo_voice_find(vocis_engine *engine, const float *samples, int64_t n_samples,
                         vo_voice *voice, vo_error *err);
 void vo_voice_free(vo_voice *voice);
+/* Sets `loud` and `sounds` from what stands before them; nothing is loud where nobody speaks. */
+vo_status vo_voice_find_sounds(vo_voice *voice, vo_error *err);
 /* Other rules for the same probabilities. *spans: vo_free. */
 vo_status vo_voice_spans(const vo_voice *voice, const vocis_speech_params *params,
                          vocis_span **spans, int *n_spans, vo_error *err);
@@ -34,6 +39,8 @@ vo_status vo_voice_spans(const vo_voice *voice, const vocis_speech_params *param
 int vo_voice_first(const vo_voice *voice, double time);
 /* Seconds of speech between two times. */
 double vo_voice_seconds(const vo_voice *voice, double start, double end);
+/* Seconds between two times in which it is loud. */
+double vo_voice_loud_seconds(const vo_voice *voice, double start, double end);
 /* Where speech that is heard from `start` on may have begun softly, but not before `first`. */
 double vo_voice_onset(const vo_voice *voice, double start, double first);
 /* The largest probability there, and whether anything can be heard; 0 and false outside the input.

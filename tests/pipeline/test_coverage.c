@@ -49,6 +49,17 @@ static void test_holes(void **state) {
     expect_holes(&voice, NULL, 0, 22, 39, NULL, 0);
 }
 
+/* A voice may be in loud sound, if it is more than a bang. */
+static void test_sounds(void **state) {
+    vocis_span speech[] = {{1, 5}}, sounds[] = {{10, 14}, {20, 22}, {30, 36}};
+    vo_voice voice = listen(speech, 1);
+    const vocis_segment text[] = {segment(1, 5), segment(33, 35)};
+    voice.sounds = sounds;
+    voice.n_sounds = 3;
+    expect_holes(&voice, text, 2, 0, 60, (const vocis_span[]){{10, 14}, {30, 32.7}}, 2);
+    expect_holes(&voice, text, 2, 12, 60, (const vocis_span[]){{30, 32.7}}, 1);
+}
+
 static void test_long_pauses_between_words(void **state) {
     vocis_span speech[] = {{0, 10}};
     const vo_voice voice = listen(speech, 1);
@@ -92,7 +103,12 @@ static void test_account(void **state) {
     vocis_span speech[] = {{1, 5}, {10, 14}, {30, 34}, {50, 55}};
     float probabilities[1875] = {0}, levels[1875] = {0}; /* 60 s */
     levels[20 * 1000 / 32] = 0.1f;                       /* something at 20 s */
-    const vo_voice voice = {probabilities, levels, 1875, 60 * 16000, speech, 4};
+    const vo_voice voice = {.probabilities = probabilities,
+                            .levels = levels,
+                            .n = 1875,
+                            .n_samples = 60 * 16000,
+                            .spans = speech,
+                            .n_spans = 4};
     const vocis_segment text[] = {segment(1, 5), segment(31, 34)};
     vocis_result *r = result_of(text, 2, 60);
     const vocis_span asked[] = {{0, 40}, {45, 100}};
@@ -151,7 +167,12 @@ static void test_random(void **state) {
             memset(said + from, 1, (size_t)(end + 30 - from));
         }
         float probabilities[STEPS / 3] = {0}, levels[STEPS / 3] = {0};
-        const vo_voice voice = {probabilities, levels, STEPS / 3, STEPS * 160, speech, n};
+        const vo_voice voice = {.probabilities = probabilities,
+                                .levels = levels,
+                                .n = STEPS / 3,
+                                .n_samples = STEPS * 160,
+                                .spans = speech,
+                                .n_spans = n};
         vocis_result *r = result_of(text, m, STEPS / 100.0);
         assert_int_equal(
             vo_account(r, &voice, (const vocis_span[]){{0, INFINITY}}, 1, INFINITY, NULL), VO_OK);
@@ -169,7 +190,8 @@ static void test_random(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_holes),   cmocka_unit_test(test_long_pauses_between_words),
+        cmocka_unit_test(test_holes),
+        cmocka_unit_test(test_sounds),   cmocka_unit_test(test_long_pauses_between_words),
         cmocka_unit_test(test_account), cmocka_unit_test(test_nobody_was_asked),
         cmocka_unit_test(test_random),
     };
