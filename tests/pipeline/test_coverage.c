@@ -191,8 +191,10 @@ static void test_random(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_holes),
-        cmocka_unit_test(test_sounds),   cmocka_unit_test(test_long_pauses_between_words),
-        cmocka_unit_test(test_account), cmocka_unit_test(test_nobody_was_asked),
+        cmocka_unit_test(test_sounds),
+        cmocka_unit_test(test_long_pauses_between_words),
+        cmocka_unit_test(test_account),
+        cmocka_unit_test(test_nobody_was_asked),
         cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
