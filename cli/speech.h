@@ -122,7 +122,7 @@ typedef struct speech_options {
          .max = 256},                                                                              \
         {.kind = OPTION_BOOL,                                                                      \
          .name = "recover",                                                                        \
-         .help = "decode again what the voice detector hears and no segment covers (True)",        \
+         .help = "decode again speech, or loud sound, that no segment covers (True)",              \
          .at = offsetof(T, params.recover)},                                                       \
     {                                                                                              \
         .kind = OPTION_BOOL, .name = "guard",                                                      \

@@ -322,8 +322,9 @@ typedef struct vocis_transcribe_params {
     /* With word times: text that looks invented is skipped around silences longer than these
      * seconds; NaN: off. NaN */
     float hallucination_silence_threshold;
-    /* Speech that the voice detector hears and no segment covers is decoded again on its own. false
-     * (with guard false, and sequential chunking): exactly what the reference gives. true */
+    /* Speech that the voice detector hears, and loud sound beside it, that no segment covers is
+     * decoded again on its own. false (with guard false, and sequential chunking): exactly what the
+     * reference gives. true */
     bool recover;
     /* Loops, and text where nobody speaks, are decoded again, or else removed and reported; text in
      * a script that its language is not written in is decoded again. true */

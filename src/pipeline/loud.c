@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where it is loud enough for speech. The voice detector hears little of a voice in noise, through
- * a telephone or from a film; what stands out from the sound that is always there may be one.
+ * Where it is loud enough for speech. The voice detector hears little of a voice from a film, in
+ * noise or music; what stands out from the sound that is always there may be one.
  */
 #include "pipeline/speech.h"
 

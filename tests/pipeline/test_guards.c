@@ -78,17 +78,23 @@ static vocis_segment segment(double start, double end, const char *text, float l
                            .no_speech_prob = no_speech};
 }
 
+/* What the detector says of so many seconds */
+static vo_voice voice_of(float *p, float *levels, int64_t n, int seconds, vocis_span *spans,
+                         int n_spans) {
+    return (vo_voice){.probabilities = p,
+                      .levels = levels,
+                      .n = n,
+                      .n_samples = (int64_t)seconds * 16000,
+                      .spans = spans,
+                      .n_spans = n_spans};
+}
+
 static void test_unspoken(void **state) {
     float p[625] = {0}, levels[625] = {0}; /* 20 s */
     vocis_span speech[] = {{10, 12}};
     for (int i = 312; i < 375; i++) p[i] = 0.9f;
     p[500] = 0.4f; /* 16 s: something like a voice */
-    const vo_voice voice = {.probabilities = p,
-                            .levels = levels,
-                            .n = 625,
-                            .n_samples = 20 * 16000,
-                            .spans = speech,
-                            .n_spans = 1};
+    const vo_voice voice = voice_of(p, levels, 625, 20, speech, 1);
     const vocis_segment unsure = segment(4, 6, " Thank you.", -0.7f, 0.1f),
                         silent = segment(4, 6, " Thank you.", -0.2f, 0.5f),
                         sure = segment(4, 6, " La la la", -0.2f, 0.1f),
@@ -116,8 +122,7 @@ static void test_spoken_loops(void **state) {
                uneven[] = {{0, 1.7}, {2.4, 3.0}, {4.7, 6.3}, {7.0, 8.9}},
                pairs[] = {{0, 0.5}, {1, 2}, {3, 3.5}, {4, 5}, {6, 6.5}, {7, 8}}, on[] = {{0, 8.9}},
                breath[] = {{0, 4}, {4.2, 8.9}};
-    vo_voice voice = {
-        .probabilities = p, .levels = levels, .n_samples = 10 * 16000, .spans = even, .n_spans = 4};
+    vo_voice voice = voice_of(p, levels, 0, 10, even, 4);
     assert_true(vo_loop_is_spoken(&voice, 0, 9, 4));
     assert_false(vo_loop_is_spoken(&voice, 0, 9, 3));
     assert_false(vo_loop_is_spoken(&voice, 0, 9, 5));
@@ -144,12 +149,7 @@ static void test_spoken_loops(void **state) {
 static void test_too_fast(void **state) {
     float p[1], levels[1];
     vocis_span speech[] = {{10, 10.5}};
-    const vo_voice voice = {.probabilities = p,
-                            .levels = levels,
-                            .n = 0,
-                            .n_samples = 20 * 16000,
-                            .spans = speech,
-                            .n_spans = 1};
+    const vo_voice voice = voice_of(p, levels, 0, 20, speech, 1);
     char text[400] = "", wide[400] = "";
     for (int i = 0; i < 61; i++) strcat(text, "x");
     for (int i = 0; i < 60; i++) strcat(wide, "\u5e02");
@@ -189,12 +189,7 @@ static void test_echo(void **state) {
     enum { EOT = 1000 };
     float p[1], levels[1];
     vocis_span speech[] = {{8, 10.6}};
-    const vo_voice voice = {.probabilities = p,
-                            .levels = levels,
-                            .n = 0,
-                            .n_samples = 20 * 16000,
-                            .spans = speech,
-                            .n_spans = 1};
+    const vo_voice voice = voice_of(p, levels, 0, 20, speech, 1);
     const int32_t before[] = {EOT + 1, 7, 8, EOT + 2, 1, 2, EOT + 9, 3, 4, 5},
                   tokens[] = {EOT + 1, 1, 2, 3, 4, 5, EOT + 8};
     vocis_segment s = segment(10, 12, " We could strengthen", 0, 0); /* 20 letters in 0.6 s */
@@ -258,12 +253,7 @@ static void test_segments(void **state) {
     assert_int_equal(vo_tokenizer_create(51865, &tokenizer, &err), VO_OK);
     float p[3125] = {0}, levels[3125] = {0}; /* 100 s */
     vocis_span speech[] = {{0, 60}};
-    const vo_voice voice = {.probabilities = p,
-                            .levels = levels,
-                            .n = 3125,
-                            .n_samples = 100 * 16000,
-                            .spans = speech,
-                            .n_spans = 1};
+    const vo_voice voice = voice_of(p, levels, 3125, 100, speech, 1);
     vocis_result *r = vo_result_create();
     int32_t *ids = NULL, looped[MOST];
     int n = 0, m = 0;
@@ -308,12 +298,7 @@ static void test_starts(void **state) {
     float p[1000] = {0}, levels[1000] = {0};
     for (int i = 309; i < 1000; i++) p[i] = i < 313 ? 0.2f : 0.9f;
     vocis_span speech[] = {{10, 32}};
-    const vo_voice voice = {.probabilities = p,
-                            .levels = levels,
-                            .n = 1000,
-                            .n_samples = 32 * 16000,
-                            .spans = speech,
-                            .n_spans = 1};
+    const vo_voice voice = voice_of(p, levels, 1000, 32, speech, 1);
     const double times[][3] = {{8, 10.5, 9.888}, /* early: start, end, start that is right */
                                {9.6, 10.4, 9.6}, /* a little early */
                                {8, 9.5, 8},      /* all of it in the pause */
