@@ -6,6 +6,7 @@
 #include "pipeline/guards.h"
 
 #include "base/memory.h"
+#include "pipeline/coverage.h"
 #include "pipeline/prompt.h"
 
 #include <math.h>
@@ -223,7 +224,11 @@ vo_status vo_guard_segments(vocis_result *r, const vo_voice *voice, const vo_tok
 
 static void start_with_voice(vocis_word *word, const vo_voice *voice) {
     const double most = 0.5; /* seconds that a word may be early */
-    const int i = vo_voice_first(voice, word->start);
+    int i = vo_voice_first(voice, word->start);
+    /* Too long for a word: it was stretched from the end of the speech before. */
+    if (word->end - word->start > VO_LONGEST_WORD && i < voice->n_spans &&
+        voice->spans[i].end <= word->start + most)
+        i++;
     if (i >= voice->n_spans || voice->spans[i].start >= word->end) return;
     const double onset = vo_voice_onset(voice, voice->spans[i].start, word->start);
     if (onset > word->start + most) word->start = onset;

@@ -297,9 +297,12 @@ static void test_starts(void **state) {
     (void)state;
     float p[1000] = {0}, levels[1000] = {0};
     for (int i = 309; i < 1000; i++) p[i] = i < 313 ? 0.2f : 0.9f;
-    vocis_span speech[] = {{10, 32}};
-    const vo_voice voice = voice_of(p, levels, 1000, 32, speech, 1);
+    vocis_span speech[] = {{1, 7.2}, {10, 32}};
+    const vo_voice voice = voice_of(p, levels, 1000, 32, speech, 2);
     const double times[][3] = {{8, 10.5, 9.888}, /* early: start, end, start that is right */
+                               {7, 10.5, 9.888}, /* from the end of the speech before */
+                               {7, 8.5, 7},      /* that is where it was said */
+                               {6, 10.5, 6},     /* more of it is there than an end */
                                {9.6, 10.4, 9.6}, /* a little early */
                                {8, 9.5, 8},      /* all of it in the pause */
                                {12, 12.5, 12},   /* in speech */
