@@ -140,6 +140,10 @@ static vo_status start_track(crew *c, vo_lane *lane, vo_error *err) {
                 p->track->on_added = report, p->track->added_user = c;
             lane->track = p->track;
             c->started++;
+        } else { /* before anybody hears of it, another worker may try the same */
+            vo_track_destroy(p->track);
+            vo_result_destroy(p->found);
+            *p = (place){0};
         }
     }
     vo_mutex_unlock(c->mutex);

@@ -216,6 +216,14 @@ static void test_packed_row(void **state) {
     drivers_at_all_levels("vo_packed_row", packed_rows);
 }
 
+/* A bf16 of that is a number of f16, too: smaller ones would lose bits. */
+static float uniform_of_f16(float most) {
+    float x;
+    do x = check_uniform(-most, most);
+    while (fabsf(x) < 0x1p-14f);
+    return x;
+}
+
 /* A view as MLX has it: codes, scales and biases in the first three slots. */
 static vo_view affine_view(int64_t n, int64_t k, int group, vo_dtype scale_dtype) {
     const int64_t groups = k / group, codes = n * k / 8;
@@ -223,7 +231,7 @@ static vo_view affine_view(int64_t n, int64_t k, int group, vo_dtype scale_dtype
     uint16_t *scales = check_halves(1, n * groups), *biases = check_halves(2, n * groups);
     for (int64_t i = 0; i < codes; i++) q[i] = (uint32_t)check_random();
     for (int64_t i = 0; i < n * groups; i++) {
-        const float scale = check_uniform(-0.1f, 0.1f), bias = check_uniform(-1, 1);
+        const float scale = uniform_of_f16(0.1f), bias = uniform_of_f16(1);
         scales[i] = scale_dtype == VO_F16 ? vo_f32_to_f16(scale) : vo_f32_to_bf16(scale);
         biases[i] = scale_dtype == VO_F16 ? vo_f32_to_f16(bias) : vo_f32_to_bf16(bias);
     }
