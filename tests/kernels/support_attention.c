@@ -430,12 +430,18 @@ static float *rows_of(int slot, int n, int64_t ld, float size) {
     return x;
 }
 
+static double largest_size(const float *x, int64_t step, int n) {
+    double largest = 0;
+    for (int i = 0; i < n; i++)
+        if (fabs((double)x[i * step]) > largest) largest = fabs((double)x[i * step]);
+    return largest;
+}
+
 /* Of n numbers each is the nearest, with a scale that lets the largest reach `most`; the others are
  * 0. */
 static void check_packed_s8(const float *x, int64_t step, int n, double most, float scale,
                             const int8_t *q) {
-    double largest = 0;
-    for (int i = 0; i < n; i++) largest = fmax(largest, fabs((double)x[i * step]));
+    const double largest = largest_size(x, step, n);
     const double want = largest < (double)VO_INT8_TINY ? 0 : largest / most;
     if (!check_near((double)scale, want, 1e-6 * want))
         check_fail("n=%d: a scale of %g, not %g", n, (double)scale, want);
