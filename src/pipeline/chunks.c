@@ -81,13 +81,15 @@ vo_status vo_chunks_merge(const vocis_span *spans, int n_spans, double duration,
     return *chunks ? VO_OK : vo_fail(err, VO_ERR_MEMORY, "no memory for %d chunks", n_spans);
 }
 
-/* What of loud sound lies between two times counts as one more stretch of speech. */
-static int put_sounds(const vo_voice *voice, double from, double to, vocis_span *spans) {
+/* What of loud sound lies between two times counts as one more stretch of speech. *at: the first
+ * sound that may; the one to begin with behind `to`. */
+static int put_sounds(const vo_voice *voice, double from, double to, int *at, vocis_span *spans) {
     int n = 0;
-    for (int i = 0; i < voice->n_sounds; i++) {
-        const double start = fmax(voice->sounds[i].start, from),
-                     end = fmin(voice->sounds[i].end, to);
+    for (; *at < voice->n_sounds && voice->sounds[*at].start < to; (*at)++) {
+        const double start = fmax(voice->sounds[*at].start, from),
+                     end = fmin(voice->sounds[*at].end, to);
         if (end - start >= SOUND_SHORTEST) spans[n++] = (vocis_span){start, end};
+        if (voice->sounds[*at].end > to) break;
     }
     return n;
 }
@@ -99,13 +101,13 @@ static vo_status add_sounds(const vo_voice *voice, vocis_span **spans, int *n, v
     vocis_span *all = vo_alloc_array(most, sizeof *all);
     if (!all) return vo_fail(err, VO_ERR_MEMORY, "no memory for %d spans", *n);
     double from = 0;
-    int total = 0;
+    int total = 0, at = 0;
     for (int i = 0; i < *n; i++) {
-        total += put_sounds(voice, from, (*spans)[i].start, all + total);
+        total += put_sounds(voice, from, (*spans)[i].start, &at, all + total);
         from = (*spans)[i].end;
         all[total++] = (*spans)[i];
     }
-    total += put_sounds(voice, from, INFINITY, all + total);
+    total += put_sounds(voice, from, INFINITY, &at, all + total);
     vo_free(*spans);
     *spans = all;
     *n = total;
