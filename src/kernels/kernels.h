@@ -67,9 +67,8 @@ typedef struct vo_attend_s8 {
     int8_t k[VO_ATTEND_BF16_KEYS * VO_ATTEND_BF16_HD]; /* [key][d] */
     int8_t v[VO_ATTEND_BF16_HD * VO_ATTEND_BF16_KEYS]; /* [d][key] */
     float k_scales[VO_ATTEND_BF16_KEYS], v_scales[VO_ATTEND_BF16_HD];
-    int32_t
-        start[VO_ATTEND_BF16_KEYS]; /* of the sums of scores: what zeros of queries add is off */
-    float poison, unused[15];       /* 0, or NaN where a scale is not finite */
+    int32_t start[VO_ATTEND_BF16_KEYS]; /* of sums of scores: less what zeros of queries add */
+    float poison, unused[15];           /* 0, or NaN where a scale is not finite */
 } vo_attend_s8;
 
 typedef struct vo_kernels {

@@ -170,11 +170,11 @@ static void low_tile(void *arg, int64_t tile, int thread) {
 void vo_attend_full_run(const vo_attend_full *args, const vo_kernels *kernels, vo_pool *pool,
                         void *workspace) {
     full_job job = {.args = args, .kernels = kernels, .packed = workspace};
-    const bool low = arithmetic_of(args, kernels) != IN_F32;
+    set_full_sizes(&job, args, kernels);
+    const bool low = job.in != IN_F32;
     const int64_t keys = low ? VO_ATTEND_BF16_KEYS : VO_ATTEND_KEYS;
     const int64_t queries = low ? VO_ATTEND_BF16_QUERIES : kernels->attn_queries;
     const int64_t group = heads_at_once(args, vo_pool_threads(pool));
-    set_full_sizes(&job, args, kernels);
     job.scratch = job.packed + group * job.head_floats;
     for (; job.item < args->batch; job.item++)
         for (job.head0 = 0; job.head0 < args->heads; job.head0 += group) {
