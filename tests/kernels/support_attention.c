@@ -58,10 +58,10 @@ static void cached_case(const vo_kernels *k, int64_t nq, int64_t len, int64_t hd
 
 /* ---- a cache of s8 ---------------------------------------------------------------------- */
 
-/* Queries of 15 bits and weights of 16, which levels with VNNI on AVX-512 use for heads of 64, move
- * a score by up to 1e-4 in the cases below. */
+/* Queries and weights of 15 or 16 bits, which some levels use for heads of 64, move a score by up
+ * to 1e-4 in the cases below. */
 static double s8_bound(int64_t hd) {
-    static const char *const levels[] = {"vnni", "bf16", "amx"};
+    static const char *const levels[] = {"avx2", "avxvnni", "vnni", "bf16", "amx"};
     for (size_t i = 0; hd == 64 && i < sizeof levels / sizeof *levels; i++)
         if (!strcmp(check.level, levels[i])) return 2e-4;
     return 2e-5;

@@ -10,8 +10,10 @@
  *
  * or instead of vi_dot, to add as many products in 16 bits as VO_INT8_FOURS allows,
  *
- *   FOURS                                    VO_INT8_FOURS
- *   vi_pairs(a, b), vi_add_pairs(p, a, b)    two products each in 16 bits; p plus those with *b
+ *   FOURS, TOGETHER                          VO_INT8_FOURS; rows that share what is loaded of B
+ *   vi_pairs(R, a, b, p)                     4 FOURS steps of R <= TOGETHER rows of a, which are
+ *                                            VO_INT8_K apart: in each 16 bits two products of each
+ *                                            four are added
  *   vi_add_wide(sum, p)                      sum + the two of each lane
  *
  * A tile of MR x NR sums stays in registers for the whole of k. Each number of rows is a
@@ -39,27 +41,18 @@ VO_INLINE void clear(const int M, sums sum) {
 
 #ifdef FOURS
 
-/* p, but the compiler does not know: else it loads B once for all rows and runs out of registers */
-VO_INLINE const int8_t *same(const int8_t *p) {
-    __asm__("" : "+r"(p));
-    return p;
-}
-
 /* sum += 4 FOURS steps of k; a: [M] rows of VO_INT8_K; b: [FOURS][NR][4] */
 VO_INLINE void step(const int M, const uint8_t *a, const int8_t *b, sums sum) {
     VO_UNROLL for (int i = 0; i < FOURS * GROUP; i += 64)
         _mm_prefetch((const char *)((uintptr_t)b + (uintptr_t)i + AHEAD), _MM_HINT_T0);
-    VO_UNROLL for (int i = 0; i < M; i++) {
-        b = same(b);
-        vi pairs[V];
-        VO_UNROLL for (int f = 0; f < FOURS; f++) {
-            const vi x = vi_repeat(a + i * VO_INT8_K + 4 * f);
-            VO_UNROLL for (int j = 0; j < V; j++) {
-                const int8_t *y = b + f * GROUP + j * W * 4;
-                pairs[j] = f ? vi_add_pairs(pairs[j], x, y) : vi_pairs(x, vi_load(y));
-            }
+    VO_UNROLL for (int i = 0; i < M; i += TOGETHER) {
+        const int rows = M - i < TOGETHER ? M - i : TOGETHER;
+        vi pairs[TOGETHER][V];
+        vi_pairs(rows, a + i * VO_INT8_K, b, pairs);
+        VO_UNROLL for (int r = 0; r < rows; r++) {
+            VO_UNROLL for (int j = 0; j < V; j++) sum[i + r][j] =
+                vi_add_wide(sum[i + r][j], pairs[r][j]);
         }
-        VO_UNROLL for (int j = 0; j < V; j++) sum[i][j] = vi_add_wide(sum[i][j], pairs[j]);
     }
 }
 

@@ -4,6 +4,7 @@
  */
 #include <immintrin.h>
 
+#include "kernels/unroll.h"
 #include "kernels/x86/vec_avx512.h"
 #include "kernels/x86/x86.h"
 
@@ -14,15 +15,21 @@ enum { MR = 12, NR = VO_AVX512_NR, W = 16, MAX = 63, ZERO = 64, SPLIT = 1 };
 #include "kernels/x86/vec_int_avx512.h"
 
 #define FOURS VO_INT8_FOURS
+enum { TOGETHER = 1 };
 
-static inline vi vi_pairs(vi a, vi b) {
-    return _mm512_maddubs_epi16(a, b);
-}
 /* Additions are not the intrinsics: gcc would gather terms, and run out of registers. */
-static inline vi vi_add_pairs(vi p, vi a, const int8_t *b) {
-    const vi product = vi_pairs(a, vi_load(b));
-    __asm__("vpaddw %1, %0, %0" : "+v"(p) : "v"(product));
-    return p;
+VO_INLINE void vi_pairs(const int rows, const uint8_t *a, const int8_t *b, vi p[1][2]) {
+    __asm__ volatile("" : "+r"(b)); /* may be another for each row, or gcc loads B once for all */
+    VO_UNROLL for (int f = 0; f < FOURS; f++) {
+        const vi x = vi_repeat(a + 4 * f);
+        VO_UNROLL for (int j = 0; j < 2; j++) {
+            const vi product = _mm512_maddubs_epi16(x, vi_load(b + (2 * f + j) * 4 * W));
+            if (f == 0)
+                p[0][j] = product;
+            else
+                __asm__("vpaddw %1, %0, %0" : "+v"(p[0][j]) : "v"(product));
+        }
+    }
 }
 static inline vi vi_add_wide(vi sum, vi p) {
     p = _mm512_madd_epi16(p, _mm512_set1_epi16(1));

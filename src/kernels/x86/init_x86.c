@@ -18,7 +18,7 @@ void vo_kernels_init_x86(vo_kernels *kernels, uint32_t flags) {
     kernels->attend_block = vo_avx2_attend_block;
     kernels->attend_cached = vo_avx2_attend_cached;
     kernels->attend_cached_f16 = vo_avx2_attend_cached_f16;
-    kernels->attend_cached_s8 = vo_avx2_attend_cached_s8;
+    kernels->attend_cached_s8 = vo_avx2int_attend_cached_s8;
     kernels->weigh_cached = vo_avx2_weigh_cached;
     kernels->weigh_cached_f16 = vo_avx2_weigh_cached_f16;
     kernels->weigh_cached_s8 = vo_avx2_weigh_cached_s8;

@@ -19,6 +19,7 @@ enum {
 
 #define VO_KERNEL(name, args)                                                                      \
     void vo_avx2_##name args;                                                                      \
+    void vo_avx2int_##name args;                                                                   \
     void vo_avxvnni_##name args;                                                                   \
     void vo_avx512_##name args;                                                                    \
     void vo_vnni_##name args;                                                                      \
