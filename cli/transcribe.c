@@ -303,6 +303,9 @@ static int check_settings(job *j) {
     if (status < 0) status = speech_check_input(j->v, &s->audio);
     if (status < 0) status = speakers_check(j->v, &s->speakers);
     if (status >= 0) return status;
+    if (s->output_dir && !strcmp(s->output_dir, "-"))
+        return usage_error(j->v, "--output-dir names a folder; one format without it goes to "
+                                 "standard output");
     if (j->n_formats > 1 && !s->output_dir) s->output_dir = ".";
     if (s->output_dir && !j->n_formats) add_format(j, "txt", 3);
     if (!s->output_dir && j->n_inputs > 1 && j->n_formats && strcmp(j->formats[0], "txt") != 0)

@@ -23,6 +23,9 @@
 #define FASTEST      60.0    /* characters in a second of speech; clips in music reach 47 */
 #define FREE         30.0 /* characters that need none: short speech is heard late or not at all */
 #define PAUSE        0.3  /* seconds between two utterances */
+#define EARLY        0.5  /* seconds that a word may be before its voice */
+#define BRIEF        0.1  /* the shortest word, and more than there is between words in a row */
+#define DRAWLED      0.7  /* seconds a word that nobody speaks */
 #define ECHO_LEAST   4    /* tokens; fewer are said twice in any second */
 #define ECHO_FASTEST 30.0 /* characters in a second of speech; people say up to 25 */
 
@@ -222,23 +225,60 @@ vo_status vo_guard_segments(vocis_result *r, const vo_voice *voice, const vo_tok
 
 /* ---- starts in pauses ----------------------------------------------------------------------- */
 
-static void start_with_voice(vocis_word *word, const vo_voice *voice) {
-    const double most = 0.5; /* seconds that a word may be early */
+/* Where the voice begins within or after a word that begins well before it in a pause; else its
+ * start. */
+static double voice_of(const vocis_word *word, const vo_voice *voice) {
     int i = vo_voice_first(voice, word->start);
     /* Too long for a word: it was stretched from the end of the speech before. */
     if (word->end - word->start > VO_LONGEST_WORD && i < voice->n_spans &&
-        voice->spans[i].end <= word->start + most)
+        voice->spans[i].end <= word->start + EARLY)
         i++;
-    if (i >= voice->n_spans || voice->spans[i].start >= word->end) return;
+    if (i >= voice->n_spans) return word->start;
     const double onset = vo_voice_onset(voice, voice->spans[i].start, word->start);
-    if (onset > word->start + most) word->start = onset;
+    return onset > word->start + EARLY ? onset : word->start;
+}
+
+/* How many words, one right after the other, fill the pause before `onset` and reach behind it far
+ * enough to have room there; 0 if they do not, or if it may be their voice that is loud there. */
+static int stretched_words(const vocis_word *words, int n, double onset, const vo_voice *voice) {
+    const double pause = onset - words[0].start;
+    int i = 0, unspoken = 0;
+    for (; words[i].end < onset + (i + 1) * BRIEF; i++) {
+        if (i + 1 >= n || words[i + 1].start > words[i].end + BRIEF) return 0;
+        if (words[i].end <= onset) unspoken++;
+    }
+    if (unspoken * DRAWLED > pause) return 0;
+    if (vo_voice_loud_seconds(voice, words[0].start, onset) > LOUD * pause) return 0;
+    return i + 1;
+}
+
+/* As long as their letters are many */
+static void spread_words(vocis_word *words, int n, double start, double end) {
+    double letters = 0;
+    for (int i = 0; i < n; i++) letters += (double)strlen(words[i].text);
+    for (int i = 0; i < n; i++) {
+        words[i].start = start;
+        start += (end - start) * (double)strlen(words[i].text) / letters;
+        letters -= (double)strlen(words[i].text);
+        words[i].end = i + 1 < n ? start : end;
+    }
+}
+
+static void start_with_voice(vocis_word *words, int n, const vo_voice *voice) {
+    const double onset = voice_of(&words[0], voice);
+    if (onset <= words[0].start) return;
+    const int stretched = stretched_words(words, n, onset, voice);
+    if (stretched > 1)
+        spread_words(words, stretched, onset, words[stretched - 1].end);
+    else if (words[0].end > onset)
+        words[0].start = onset;
 }
 
 void vo_guard_starts(vocis_result *result, const vo_voice *voice) {
     for (int i = 0; i < result->n_segments; i++) {
         vocis_segment *s = &result->segments[i];
         vocis_word *words = (vocis_word *)s->words;
-        for (int k = 0; k < s->n_words; k++) start_with_voice(&words[k], voice);
+        for (int k = 0; k < s->n_words; k++) start_with_voice(words + k, s->n_words - k, voice);
         if (s->n_words > 0) s->start = fmax(s->start, fmin(words[0].start, s->end));
     }
 }

@@ -47,7 +47,8 @@ vo_status vo_guard_segments(vocis_result *result, const vo_voice *voice,
                             const vo_tokenizer *tokenizer, vo_error *err);
 
 /* Words that begin in a pause of more than half a second begin where the voice does within them:
- * after a pause the model is early, by up to two seconds. With a first word its segment. */
+ * after a pause the model is early, by up to two seconds. Words that fill such a pause, longer than
+ * words are, share the time from there to the end of the last. With a first word its segment. */
 void vo_guard_starts(vocis_result *result, const vo_voice *voice);
 
 /* Whether all words of a segment, or most in a row, stand in others near its time: it is the same

@@ -201,17 +201,6 @@ static vo_status probabilities_of(vocis_engine *engine, const float *samples, in
     return status;
 }
 
-/* Samples that are no finite number count as silence. */
-static void find_levels(const float *samples, int64_t n_samples, float *levels) {
-    for (int64_t from = 0; from < n_samples; from += VO_SILERO_WINDOW) {
-        const int64_t to = min64(from + VO_SILERO_WINDOW, n_samples);
-        double sum = 0;
-        for (int64_t i = from; i < to; i++)
-            if (isfinite(samples[i])) sum += (double)samples[i] * (double)samples[i];
-        levels[from / VO_SILERO_WINDOW] = (float)sqrt(sum / (double)(to - from));
-    }
-}
-
 static vo_status probabilities_find(vocis_engine *engine, const float *samples, int64_t n_samples,
                                     vo_voice *voice, vo_error *err) {
     *voice = (vo_voice){.n_samples = n_samples};
@@ -226,13 +215,7 @@ vo_status vo_voice_find(vocis_engine *engine, const float *samples, int64_t n_sa
                         vo_voice *voice, vo_error *err) {
     const vocis_speech_params params = vo_speech_default_params();
     vo_status status = probabilities_find(engine, samples, n_samples, voice, err);
-    if (status == VO_OK) {
-        voice->levels = vo_alloc_array((size_t)voice->n, sizeof *voice->levels);
-        if (voice->levels)
-            find_levels(samples, n_samples, voice->levels);
-        else
-            status = vo_fail(err, VO_ERR_MEMORY, "no memory for levels");
-    }
+    if (status == VO_OK) status = vo_voice_find_levels(voice, samples, err);
     if (status == VO_OK)
         status = vo_voice_spans(voice, &params, &voice->spans, &voice->n_spans, err);
     if (status == VO_OK) status = vo_voice_find_sounds(voice, err);
@@ -242,6 +225,7 @@ vo_status vo_voice_find(vocis_engine *engine, const float *samples, int64_t n_sa
 void vo_voice_free(vo_voice *voice) {
     vo_free(voice->probabilities);
     vo_free(voice->levels);
+    vo_free(voice->bands);
     vo_free(voice->loud);
     vo_free(voice->sounds);
     vo_free(voice->spans);

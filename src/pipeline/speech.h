@@ -19,6 +19,7 @@ vocis_speech_params vo_speech_default_params(void);
 typedef struct vo_voice {
     float *probabilities; /* [n], one for every VO_VOICE_STEP */
     float *levels;        /* [n] root mean square of its samples */
+    float *bands;         /* [n] of what lies where speech is loudest, between 300 and 4000 Hz */
     int64_t n, n_samples;
     vocis_span *spans; /* [n_spans] where somebody speaks, by the default rules; ascending, apart */
     int n_spans;
@@ -30,6 +31,8 @@ typedef struct vo_voice {
 vo_status vo_voice_find(vocis_engine *engine, const float *samples, int64_t n_samples,
                         vo_voice *voice, vo_error *err);
 void vo_voice_free(vo_voice *voice);
+/* Sets `levels` and `bands` from n_samples samples; those that are no finite number are silence. */
+vo_status vo_voice_find_levels(vo_voice *voice, const float *samples, vo_error *err);
 /* Sets `loud` and `sounds` from what stands before them; nothing is loud where nobody speaks. */
 vo_status vo_voice_find_sounds(vo_voice *voice, vo_error *err);
 /* Other rules for the same probabilities. *spans: vo_free. */

@@ -214,6 +214,7 @@ class CommandLine(Program):
             (["transcribe", "--device", "cuda", "a"], "cpu"),
             (["transcribe", "--cpu", "abacus", "a"], "abacus"),
             (["transcribe", "-f", "srt", "a", "b"], "--output-dir"),
+            (["transcribe", "-f", "json", "-o", "-", "a"], "--output-dir"),
             (["transcribe", "-", "-"], "once"),
             (["transcribe", "--boost", "-", "-"], "once"),
             (["listen", "talk.wav"], "vocis transcribe"),

@@ -190,9 +190,9 @@ static void run_attend_cached_f16(workload *w) {
 }
 static void run_attend_cached_s8(workload *w) {
     const int8_t *cells = (const int8_t *)w->half;
-    /* with scores as a model has them: far larger ones would leave weights that are denormal */
-    w->k->attend_cached_s8(1, KEYS, HEAD, 0.125f / 128.0f, w->a, HEAD, cells, w->b, cells + KEYS * HEAD,
-                           w->b, NULL, w->c, HEAD, w->d);
+    /* scores as a model has them: weights of far larger ones would be denormal */
+    w->k->attend_cached_s8(1, KEYS, HEAD, 0.125f / 128.0f, w->a, HEAD, cells, w->b,
+                           cells + KEYS * HEAD, w->b, NULL, w->c, HEAD, w->d);
     cost(w, 4.0 * KEYS * HEAD, 2.0 * KEYS * (HEAD + 4));
 }
 static void run_weigh_cached(workload *w) {

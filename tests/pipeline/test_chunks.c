@@ -113,7 +113,7 @@ enum { STEPS = 2000 }; /* 64 s */
 static bool holds_sound(float everywhere, float sound, double end) {
     static float probabilities[STEPS], levels[STEPS];
     vo_voice voice = {.probabilities = probabilities,
-                      .levels = levels,
+                      .bands = levels,
                       .n = STEPS,
                       .n_samples = (int64_t)STEPS * VO_SILERO_WINDOW};
     vo_chunk *chunks = NULL;

@@ -304,7 +304,6 @@ static void test_starts(void **state) {
                                {7, 8.5, 7},      /* that is where it was said */
                                {6, 10.5, 6},     /* more of it is there than an end */
                                {9.6, 10.4, 9.6}, /* a little early */
-                               {8, 9.5, 8},      /* all of it in the pause */
                                {12, 12.5, 12},   /* in speech */
                                {40, 41, 40}};    /* after all speech */
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
@@ -323,13 +322,57 @@ static void test_starts(void **state) {
     }
 }
 
+/* Words of a sentence in the pause before speech from 10 s on, as the model stretches them. */
+static void test_stretched(void **state) {
+    (void)state;
+    float p[1000] = {0}, levels[1000] = {0};
+    for (int i = 313; i < 1000; i++) p[i] = 0.9f;
+    vocis_span speech[] = {{1, 7.2}, {10.016, 32}};
+    const double onset = 10.016;
+    static const struct {
+        double times[3][2];
+        bool loud, moves;
+    } cases[] = {
+        {{{7.5, 9}, {9, 10.2}, {10.2, 10.7}}, false, true},
+        {{{7.1, 9.5}, {9.5, 9.8}, {9.8, 10.5}}, false, true},  /* from the end of speech */
+        {{{7.5, 9}, {9, 10.2}, {10.2, 10.7}}, true, false},    /* that may be its voice */
+        {{{7.5, 8}, {9, 10.2}, {10.2, 10.7}}, false, false},   /* not in a row */
+        {{{8.9, 9.1}, {9.1, 9.8}, {9.8, 10.5}}, false, false}, /* no longer than words are */
+        {{{7.5, 8.5}, {8.5, 9.5}, {9.5, 10}}, false, false},   /* they never reach the voice */
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        bool loud[1000] = {false};
+        for (int i = 240; i < 313; i++) loud[i] = cases[c].loud;
+        vo_voice voice = voice_of(p, levels, 1000, 32, speech, 2);
+        voice.loud = loud;
+        vocis_word words[3] = {{.text = " One"}, {.text = " two"}, {.text = " three"}};
+        for (int i = 0; i < 3; i++)
+            words[i].start = cases[c].times[i][0], words[i].end = cases[c].times[i][1];
+        vocis_segment s = segment(words[0].start, words[2].end, " One two three", -0.2f, 0);
+        vocis_result *r = vo_result_create();
+        s.words = words;
+        s.n_words = 3;
+        assert_int_equal(vo_result_add(r, &s, NULL), VO_OK);
+        vo_guard_starts(r, &voice);
+        const vocis_word *w = r->segments[0].words;
+        assert_float_equal(w[0].start, cases[c].moves ? onset : words[0].start, 1e-6);
+        assert_float_equal(r->segments[0].start, w[0].start, 1e-6);
+        assert_float_equal(w[2].end, words[2].end, 1e-6);
+        for (int i = 0; i < 3; i++) assert_true(w[i].end - w[i].start > 0.1);
+        for (int i = 0; cases[c].moves && i < 2; i++)
+            assert_float_equal(w[i].end, w[i + 1].start, 1e-6);
+        vo_result_destroy(r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loops),        cmocka_unit_test(test_random_loops),
         cmocka_unit_test(test_too_fast),     cmocka_unit_test(test_echo),
         cmocka_unit_test(test_spoken_loops), cmocka_unit_test(test_unspoken),
         cmocka_unit_test(test_said),         cmocka_unit_test(test_segments),
-        cmocka_unit_test(test_starts),       cmocka_unit_test(test_loud),
+        cmocka_unit_test(test_starts),       cmocka_unit_test(test_stretched),
+        cmocka_unit_test(test_loud),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

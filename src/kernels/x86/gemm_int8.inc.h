@@ -11,10 +11,8 @@
  * or instead of vi_dot, to add as many products in 16 bits as VO_INT8_FOURS allows,
  *
  *   FOURS, TOGETHER                          VO_INT8_FOURS; rows that share what is loaded of B
- *   vi_pairs(R, a, b, p)                     4 FOURS steps of R <= TOGETHER rows of a, which are
- *                                            VO_INT8_K apart: in each 16 bits two products of each
- *                                            four are added
- *   vi_add_wide(sum, p)                      sum + the two of each lane
+ *   vi_add_rows(R, a, b, sum)                4 FOURS steps of R <= TOGETHER rows of a, which are
+ *                                            VO_INT8_K apart, join their sums
  *
  * A tile of MR x NR sums stays in registers for the whole of k. Each number of rows is a
  * specialisation of one template; few rows split k over several sums, so that a sum's latency
@@ -45,15 +43,8 @@ VO_INLINE void clear(const int M, sums sum) {
 VO_INLINE void step(const int M, const uint8_t *a, const int8_t *b, sums sum) {
     VO_UNROLL for (int i = 0; i < FOURS * GROUP; i += 64)
         _mm_prefetch((const char *)((uintptr_t)b + (uintptr_t)i + AHEAD), _MM_HINT_T0);
-    VO_UNROLL for (int i = 0; i < M; i += TOGETHER) {
-        const int rows = M - i < TOGETHER ? M - i : TOGETHER;
-        vi pairs[TOGETHER][V];
-        vi_pairs(rows, a + i * VO_INT8_K, b, pairs);
-        VO_UNROLL for (int r = 0; r < rows; r++) {
-            VO_UNROLL for (int j = 0; j < V; j++) sum[i + r][j] =
-                vi_add_wide(sum[i + r][j], pairs[r][j]);
-        }
-    }
+    VO_UNROLL for (int i = 0; i < M; i += TOGETHER)
+        vi_add_rows(M - i < TOGETHER ? M - i : TOGETHER, a + i * VO_INT8_K, b, sum + i);
 }
 
 #else

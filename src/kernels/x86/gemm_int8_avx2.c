@@ -33,37 +33,42 @@ enum { TOGETHER = 2 };
     "vpmaddubsw %[y1], %[x], %[product]\n\t"                                                       \
     "vpaddw %[product], %[p" #row "1], %[p" #row "1]\n\t"
 #define SCRATCH   [y0] "=&x"(y0), [y1] "=&x"(y1), [x] "=&x"(x), [product] "=&x"(product)
-#define ROW(row)  [p##row##0] MODE(p[row][0]), [p##row##1] MODE(p[row][1])
+#define ROW(row)  [p##row##0] MODE(p##row##0), [p##row##1] MODE(p##row##1)
 #define OF_B      [b0] "m"(*(const vi *)b), [b1] "m"(*(const vi *)(b + 32))
 #define OF_A(row) [a##row] "m"(*(const int32_t *)(const void *)(a + (row)*VO_INT8_K))
 
-VO_INLINE void four_steps(const int rows, const int first, const uint8_t *a, const int8_t *b,
-                          vi p[2][2]) {
-    vi y0, y1, x, product;
-#define MODE "=&x"
-    if (first && rows == 1)
-        __asm__(LOAD_B SET(0) : ROW(0), SCRATCH : OF_B, OF_A(0));
-    else if (first)
-        __asm__(LOAD_B SET(0) SET(1) : ROW(0), ROW(1), SCRATCH : OF_B, OF_A(0), OF_A(1));
-#undef MODE
-#define MODE "+x"
-    else if (rows == 1)
-        __asm__(LOAD_B ADD(0) : ROW(0), SCRATCH : OF_B, OF_A(0));
-    else
-        __asm__(LOAD_B ADD(0) ADD(1) : ROW(0), ROW(1), SCRATCH : OF_B, OF_A(0), OF_A(1));
-#undef MODE
-}
-
-VO_INLINE void vi_pairs(const int rows, const uint8_t *a, const int8_t *b, vi p[2][2]) {
-    VO_UNROLL for (int f = 0; f < FOURS; f++)
-        four_steps(rows, f == 0, a + 4 * f, b + f * 4 * NR, p);
-}
 static inline vi vi_add_wide(vi sum, vi p) {
     static const int16_t ones[16]
         __attribute__((aligned(32))) = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    __asm__("vpmaddwd %1, %0, %0" : "+x"(p) : "m"(*(const vi *)ones));
-    __asm__("vpaddd %1, %0, %0" : "+x"(sum) : "x"(p));
+    __asm__("vpmaddwd %2, %1, %1\n\tvpaddd %1, %0, %0"
+            : "+x"(sum), "+x"(p)
+            : "m"(*(const vi *)ones));
     return sum;
+}
+
+VO_INLINE void vi_add_rows(const int rows, const uint8_t *a, const int8_t *b, vi sum[2][2]) {
+    vi p00, p01, p10, p11, y0, y1, x, product;
+#define MODE "=&x"
+    if (rows == 1)
+        __asm__(LOAD_B SET(0) : ROW(0), SCRATCH : OF_B, OF_A(0));
+    else
+        __asm__(LOAD_B SET(0) SET(1) : ROW(0), ROW(1), SCRATCH : OF_B, OF_A(0), OF_A(1));
+#undef MODE
+#define MODE "+x"
+    VO_UNROLL for (int f = 1; f < FOURS; f++) {
+        a += 4;
+        b += 4 * NR;
+        if (rows == 1)
+            __asm__(LOAD_B ADD(0) : ROW(0), SCRATCH : OF_B, OF_A(0));
+        else
+            __asm__(LOAD_B ADD(0) ADD(1) : ROW(0), ROW(1), SCRATCH : OF_B, OF_A(0), OF_A(1));
+    }
+#undef MODE
+    sum[0][0] = vi_add_wide(sum[0][0], p00);
+    sum[0][1] = vi_add_wide(sum[0][1], p01);
+    if (rows == 1) return;
+    sum[1][0] = vi_add_wide(sum[1][0], p10);
+    sum[1][1] = vi_add_wide(sum[1][1], p11);
 }
 
 #include "kernels/x86/gemm_int8.inc.h"

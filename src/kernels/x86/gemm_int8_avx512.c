@@ -18,23 +18,23 @@ enum { MR = 12, NR = VO_AVX512_NR, W = 16, MAX = 63, ZERO = 64, SPLIT = 1 };
 enum { TOGETHER = 1 };
 
 /* Additions are not the intrinsics: gcc would gather terms, and run out of registers. */
-VO_INLINE void vi_pairs(const int rows, const uint8_t *a, const int8_t *b, vi p[1][2]) {
+VO_INLINE void vi_add_rows(const int rows, const uint8_t *a, const int8_t *b, vi sum[1][2]) {
+    vi p[2];
     __asm__ volatile("" : "+r"(b)); /* may be another for each row, or gcc loads B once for all */
     VO_UNROLL for (int f = 0; f < FOURS; f++) {
         const vi x = vi_repeat(a + 4 * f);
         VO_UNROLL for (int j = 0; j < 2; j++) {
             const vi product = _mm512_maddubs_epi16(x, vi_load(b + (2 * f + j) * 4 * W));
             if (f == 0)
-                p[0][j] = product;
+                p[j] = product;
             else
-                __asm__("vpaddw %1, %0, %0" : "+v"(p[0][j]) : "v"(product));
+                __asm__("vpaddw %1, %0, %0" : "+v"(p[j]) : "v"(product));
         }
     }
-}
-static inline vi vi_add_wide(vi sum, vi p) {
-    p = _mm512_madd_epi16(p, _mm512_set1_epi16(1));
-    __asm__("vpaddd %1, %0, %0" : "+v"(sum) : "v"(p));
-    return sum;
+    VO_UNROLL for (int j = 0; j < 2; j++) {
+        const vi wide = _mm512_madd_epi16(p[j], _mm512_set1_epi16(1));
+        __asm__("vpaddd %1, %0, %0" : "+v"(sum[0][j]) : "v"(wide));
+    }
 }
 
 #include "kernels/x86/gemm_int8.inc.h"
