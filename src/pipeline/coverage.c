@@ -206,7 +206,8 @@ static vo_status put(ledger *l, double start, double end, vocis_cover cover) {
 /* Where the voice detector hears nobody. */
 static vo_status put_voiceless(ledger *l, double from, double to) {
     return put(l, from, to,
-               vo_voice_audible(l->voice, from, to) ? VOCIS_COVER_SOUND : VOCIS_COVER_QUIET);
+               vo_voice_audible(l->voice, from, to, VO_QUIET) ? VOCIS_COVER_SOUND
+                                                              : VOCIS_COVER_QUIET);
 }
 
 /* Between two texts: speech that is long enough for a word is lost, the rest quiet. */

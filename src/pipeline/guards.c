@@ -16,6 +16,8 @@
 #define FAR          12.0    /* and those of a sentence that the model puts elsewhere */
 #define NO_VOICE     0.3f    /* the voice detector's probabilities stay below it: nobody speaks */
 #define LOUD         0.5     /* of a segment */
+#define NOTHING      1e-4f   /* 80 dB below full scale: no microphone is there */
+#define SLOW         10.0    /* characters in a second */
 #define UNSURE       (-0.5f) /* average log-probability of text that the model doubts */
 #define SILENT       0.3f    /* probability of no speech that counts */
 #define HOPELESS     (-1.0f) /* text that the model doubts even after the last temperature, */
@@ -93,24 +95,28 @@ bool vo_loop_is_spoken(const vo_voice *voice, double start, double end, int time
 
 /* ---- silence -------------------------------------------------------------------------------- */
 
-/* Whether what stands out from the sound that is always there may be its voice */
+int vo_guard_characters(const vocis_segment *s) {
+    int n = 0;
+    for (const char *c = s->text; *c; c++) n += ((unsigned char)*c & 0xC0) != 0x80;
+    return n;
+}
+
+/* Whether what stands out from the sound that is always there may be its voice: of a sentence said
+ * slowly at the end, too, since the model may begin far too early. */
 static bool is_loud(const vocis_segment *s, const vo_voice *voice) {
-    return vo_voice_loud_seconds(voice, s->start, s->end) > LOUD * (s->end - s->start);
+    const double said = fmax(s->start, s->end - vo_guard_characters(s) / SLOW);
+    return vo_voice_loud_seconds(voice, s->start, s->end) > LOUD * (s->end - s->start) ||
+           vo_voice_loud_seconds(voice, said, s->end) > LOUD * (s->end - said);
 }
 
 bool vo_guard_is_unspoken(const vocis_segment *s, const vo_voice *voice) {
     const double start = s->start - NEAR, end = s->end + NEAR;
     const bool unsure = s->avg_logprob < UNSURE;
     if (vo_voice_seconds(voice, start, end) > 0) return false;
+    if (!vo_voice_audible(voice, start, end, NOTHING)) return true;
     if (vo_voice_peak(voice, start, end) < NO_VOICE && !is_loud(s, voice))
         return unsure || s->no_speech_prob > SILENT;
     return s->avg_logprob < HOPELESS || (unsure && s->no_speech_prob > MUTE);
-}
-
-int vo_guard_characters(const vocis_segment *s) {
-    int n = 0;
-    for (const char *c = s->text; *c; c++) n += ((unsigned char)*c & 0xC0) != 0x80;
-    return n;
 }
 
 bool vo_guard_is_too_fast(const vocis_segment *s, const vo_voice *voice) {
@@ -225,16 +231,19 @@ vo_status vo_guard_segments(vocis_result *r, const vo_voice *voice, const vo_tok
 
 /* ---- starts in pauses ----------------------------------------------------------------------- */
 
-/* Where the voice begins within or after a word that begins well before it in a pause; else its
- * start. */
+/* Where the voice, or sound that may be one, begins within or after a word that begins well before
+ * it in a pause; else its start. */
 static double voice_of(const vocis_word *word, const vo_voice *voice) {
     int i = vo_voice_first(voice, word->start);
+    const int k = vo_voice_first_sound(voice, word->start);
     /* Too long for a word: it was stretched from the end of the speech before. */
     if (word->end - word->start > VO_LONGEST_WORD && i < voice->n_spans &&
         voice->spans[i].end <= word->start + EARLY)
         i++;
-    if (i >= voice->n_spans) return word->start;
-    const double onset = vo_voice_onset(voice, voice->spans[i].start, word->start);
+    double onset = word->start;
+    if (i < voice->n_spans) onset = vo_voice_onset(voice, voice->spans[i].start, word->start);
+    if (k < voice->n_sounds && (i == voice->n_spans || voice->sounds[k].start < onset))
+        onset = voice->sounds[k].start;
     return onset > word->start + EARLY ? onset : word->start;
 }
 
@@ -244,6 +253,7 @@ static int stretched_words(const vocis_word *words, int n, double onset, const v
     const double pause = onset - words[0].start;
     int i = 0, unspoken = 0;
     for (; words[i].end < onset + (i + 1) * BRIEF; i++) {
+        if (i + 1 >= n && words[i].end > onset) break; /* little room is better than none */
         if (i + 1 >= n || words[i + 1].start > words[i].end + BRIEF) return 0;
         if (words[i].end <= onset) unspoken++;
     }

@@ -24,7 +24,7 @@ bool vo_loop_find(const int32_t *tokens, int n, vo_loop *loop);
 bool vo_loop_is_spoken(const vo_voice *voice, double start, double end, int times);
 
 /* Whether a segment stands where nobody speaks and is not supported by what the model says of it
- * either. */
+ * either, or where there is no sound at all. */
 bool vo_guard_is_unspoken(const vocis_segment *segment, const vo_voice *voice);
 
 /* How much can be said in a second is counted in these: tokens hold more of one language than of

@@ -253,16 +253,24 @@ vo_status vo_voice_spans(const vo_voice *voice, const vocis_speech_params *param
     return status;
 }
 
-int vo_voice_first(const vo_voice *voice, double time) {
-    int low = 0, high = voice->n_spans;
+static int first_after(const vocis_span *spans, int n, double time) {
+    int low = 0, high = n;
     while (low < high) {
         const int middle = low + (high - low) / 2;
-        if (voice->spans[middle].end <= time)
+        if (spans[middle].end <= time)
             low = middle + 1;
         else
             high = middle;
     }
     return low;
+}
+
+int vo_voice_first(const vo_voice *voice, double time) {
+    return first_after(voice->spans, voice->n_spans, time);
+}
+
+int vo_voice_first_sound(const vo_voice *voice, double time) {
+    return first_after(voice->sounds, voice->n_sounds, time);
 }
 
 double vo_voice_seconds(const vo_voice *voice, double start, double end) {
@@ -301,12 +309,11 @@ float vo_voice_peak(const vo_voice *voice, double start, double end) {
     return peak;
 }
 
-bool vo_voice_audible(const vo_voice *voice, double start, double end) {
-    const float silence = 0.00316f; /* 50 dB below full scale */
+bool vo_voice_audible(const vo_voice *voice, double start, double end, float level) {
     int64_t i, to;
     windows_between(voice, start, end, &i, &to);
     for (; i < to; i++)
-        if (voice->levels[i] >= silence) return true;
+        if (voice->levels[i] >= level) return true;
     return false;
 }
 

@@ -13,6 +13,9 @@
 /* Seconds from one probability to the next. */
 #define VO_VOICE_STEP ((double)VO_SILERO_WINDOW / VO_SILERO_RATE)
 
+/* What is softer is not heard: 50 dB below full scale. */
+#define VO_QUIET 0.00316f
+
 vocis_speech_params vo_speech_default_params(void);
 
 /* What the voice detector says of an input. */
@@ -38,18 +41,19 @@ vo_status vo_voice_find_sounds(vo_voice *voice, vo_error *err);
 /* Other rules for the same probabilities. *spans: vo_free. */
 vo_status vo_voice_spans(const vo_voice *voice, const vocis_speech_params *params,
                          vocis_span **spans, int *n_spans, vo_error *err);
-/* Index of the first span that ends after a time. */
+/* Index of the first span, or sound, that ends after a time. */
 int vo_voice_first(const vo_voice *voice, double time);
+int vo_voice_first_sound(const vo_voice *voice, double time);
 /* Seconds of speech between two times. */
 double vo_voice_seconds(const vo_voice *voice, double start, double end);
 /* Seconds between two times in which it is loud. */
 double vo_voice_loud_seconds(const vo_voice *voice, double start, double end);
 /* Where speech that is heard from `start` on may have begun softly, but not before `first`. */
 double vo_voice_onset(const vo_voice *voice, double start, double first);
-/* The largest probability there, and whether anything can be heard; 0 and false outside the input.
- */
+/* The largest probability there, and whether any window has such a level; 0 and false outside the
+ * input. */
 float vo_voice_peak(const vo_voice *voice, double start, double end);
-bool vo_voice_audible(const vo_voice *voice, double start, double end);
+bool vo_voice_audible(const vo_voice *voice, double start, double end, float level);
 /* The time between two at which it is quietest; the middle outside the input. */
 double vo_voice_quietest(const vo_voice *voice, double start, double end);
 

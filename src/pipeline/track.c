@@ -88,7 +88,7 @@ static bool is_voiceless_window(const vo_track *t) {
 static bool is_silent_window(const vo_track *t) {
     return is_voiceless_window(t) &&
            !vo_voice_audible(t->plan->voice, (double)t->seek * VO_SECONDS_PER_FRAME,
-                             (double)(t->seek + t->size) * VO_SECONDS_PER_FRAME);
+                             (double)(t->seek + t->size) * VO_SECONDS_PER_FRAME, VO_QUIET);
 }
 
 static vo_status seek_window(vo_track *t) {

@@ -93,11 +93,13 @@ static void test_unspoken(void **state) {
     float p[625] = {0}, levels[625] = {0}; /* 20 s */
     vocis_span speech[] = {{10, 12}};
     for (int i = 312; i < 375; i++) p[i] = 0.9f;
-    p[500] = 0.4f; /* 16 s: something like a voice */
+    p[500] = 0.4f;                                   /* 16 s: something like a voice */
+    for (int i = 0; i < 469; i++) levels[i] = 0.01f; /* 15 s of sound */
     const vo_voice voice = voice_of(p, levels, 625, 20, speech, 1);
     const vocis_segment unsure = segment(4, 6, " Thank you.", -0.7f, 0.1f),
                         silent = segment(4, 6, " Thank you.", -0.2f, 0.5f),
                         sure = segment(4, 6, " La la la", -0.2f, 0.1f),
+                        nothing = segment(17, 18, " La la la", -0.2f, 0.1f),
                         spoken = segment(10.5, 11, " Yes.", -0.9f, 0.5f),
                         beside = segment(12.5, 13, " Yes.", -0.9f, 0.5f),
                         murmured = segment(15.5, 16.5, " Hm.", -0.9f, 0.5f),
@@ -107,6 +109,7 @@ static void test_unspoken(void **state) {
     assert_true(vo_guard_is_unspoken(&unsure, &voice));
     assert_true(vo_guard_is_unspoken(&silent, &voice));
     assert_false(vo_guard_is_unspoken(&sure, &voice));
+    assert_true(vo_guard_is_unspoken(&nothing, &voice));
     assert_false(vo_guard_is_unspoken(&spoken, &voice));
     assert_false(vo_guard_is_unspoken(&beside, &voice));
     assert_false(vo_guard_is_unspoken(&murmured, &voice));
@@ -169,6 +172,7 @@ static void test_loud(void **state) {
     float p[625] = {0}, levels[625] = {0}; /* 20 s */
     bool loud[625] = {0};
     for (int i = 125; i < 250; i++) loud[i] = true; /* 4 to 8 s */
+    for (int i = 0; i < 625; i++) levels[i] = 0.01f;
     const vo_voice voice = {
         .probabilities = p, .levels = levels, .n = 625, .n_samples = 20 * 16000, .loud = loud};
     char text[100] = "";
@@ -176,11 +180,15 @@ static void test_loud(void **state) {
     const vocis_segment unsure = segment(4, 6, text, -0.7f, 0.5f),
                         hopeless = segment(4, 6, text, -1.1f, 0.5f),
                         mute = segment(4, 6, text, -0.7f, 0.7f),
-                        outside = segment(7.5, 12, text, -0.7f, 0.5f);
+                        outside = segment(7.5, 12, text, -0.7f, 0.5f),
+                        early = segment(1, 7, "Not said before 5 s", -0.7f, 0.5f),
+                        late = segment(1, 9, "Not said before 7 s", -0.7f, 0.5f);
     assert_false(vo_guard_is_unspoken(&unsure, &voice));
     assert_true(vo_guard_is_unspoken(&hopeless, &voice));
     assert_true(vo_guard_is_unspoken(&mute, &voice));
     assert_true(vo_guard_is_unspoken(&outside, &voice));
+    assert_false(vo_guard_is_unspoken(&early, &voice));
+    assert_true(vo_guard_is_unspoken(&late, &voice));
     assert_false(vo_guard_is_too_fast(&unsure, &voice)); /* 99 letters in 3 s */
     assert_true(vo_guard_is_too_fast(&outside, &voice));
 }
@@ -332,19 +340,25 @@ static void test_stretched(void **state) {
     static const struct {
         double times[3][2];
         bool loud, moves;
+        double sound; /* that begins then, or 0 */
     } cases[] = {
-        {{{7.5, 9}, {9, 10.2}, {10.2, 10.7}}, false, true},
-        {{{7.1, 9.5}, {9.5, 9.8}, {9.8, 10.5}}, false, true},  /* from the end of speech */
-        {{{7.5, 9}, {9, 10.2}, {10.2, 10.7}}, true, false},    /* that may be its voice */
-        {{{7.5, 8}, {9, 10.2}, {10.2, 10.7}}, false, false},   /* not in a row */
-        {{{8.9, 9.1}, {9.1, 9.8}, {9.8, 10.5}}, false, false}, /* no longer than words are */
-        {{{7.5, 8.5}, {8.5, 9.5}, {9.5, 10}}, false, false},   /* they never reach the voice */
+        {{{7.5, 9}, {9, 10.2}, {10.2, 10.7}}, false, true, 0},
+        {{{7.1, 9.5}, {9.5, 9.8}, {9.8, 10.5}}, false, true, 0},  /* from the end of speech */
+        {{{7.5, 9}, {9, 10.2}, {10.2, 10.7}}, true, false, 0},    /* that may be its voice */
+        {{{7.5, 8}, {9, 10.2}, {10.2, 10.7}}, false, false, 0},   /* not in a row */
+        {{{8.9, 9.1}, {9.1, 9.8}, {9.8, 10.5}}, false, false, 0}, /* no longer than words are */
+        {{{7.5, 8.6}, {8.6, 9.2}, {9.2, 9.9}}, false, true, 8.4},
+        {{{7.5, 8.5}, {8.5, 9.5}, {9.5, 10}}, false, false, 0}, /* they never reach the voice */
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         bool loud[1000] = {false};
         for (int i = 240; i < 313; i++) loud[i] = cases[c].loud;
         vo_voice voice = voice_of(p, levels, 1000, 32, speech, 2);
+        vocis_span sounds[] = {{cases[c].sound, 9.9}};
         voice.loud = loud;
+        voice.sounds = sounds;
+        voice.n_sounds = cases[c].sound > 0;
+        const double begins = voice.n_sounds ? cases[c].sound : onset;
         vocis_word words[3] = {{.text = " One"}, {.text = " two"}, {.text = " three"}};
         for (int i = 0; i < 3; i++)
             words[i].start = cases[c].times[i][0], words[i].end = cases[c].times[i][1];
@@ -355,7 +369,7 @@ static void test_stretched(void **state) {
         assert_int_equal(vo_result_add(r, &s, NULL), VO_OK);
         vo_guard_starts(r, &voice);
         const vocis_word *w = r->segments[0].words;
-        assert_float_equal(w[0].start, cases[c].moves ? onset : words[0].start, 1e-6);
+        assert_float_equal(w[0].start, cases[c].moves ? begins : words[0].start, 1e-6);
         assert_float_equal(r->segments[0].start, w[0].start, 1e-6);
         assert_float_equal(w[2].end, words[2].end, 1e-6);
         for (int i = 0; i < 3; i++) assert_true(w[i].end - w[i].start > 0.1);
