@@ -22,9 +22,13 @@ VO_INLINE vo_asking vo_ask_over(const void *next, int64_t bytes, int64_t steps) 
     return (vo_asking){(uintptr_t)next, (bytes + whole - 1) / whole};
 }
 
+VO_INLINE void vo_ask_line(const void *line) {
+    __builtin_prefetch(line, 0, 2);
+}
+
 VO_INLINE void vo_ask_step(vo_asking *asking) {
     for (int64_t i = 0; i < asking->lines; i++, asking->at += 64)
-        __builtin_prefetch((const void *)asking->at, 0, 2);
+        vo_ask_line((const void *)asking->at);
 }
 
 #endif

@@ -4,7 +4,7 @@
  * queries and weights of 15 or 16 bits. Widening them to floats takes longer than reading them.
  * Heads have 64 values; others and the longest caches go to VO_OTHERWISE, which can do all.
  *
- * Before it: a vec_*.h, kernels/unroll.h, VO_FN, VO_OTHERWISE, and
+ * Before it: a vec_*.h, kernels/ask.h, kernels/unroll.h, VO_FN, VO_OTHERWISE, and
  *   Q_MAX, W_MAX    the largest value of a query and of a weight
  *   W_SUM           the most that weights of one query may add up to
  *   LEN_MAX         the longest cache that sums have room for
@@ -114,7 +114,7 @@ static float scale_weights(int64_t len, const float *v_scales, const int32_t *ta
 
 static inline void take_group(const s8_rows *rows, int g, s8_wide *wide) {
     const int from = g * TOGETHER * HD;
-    VO_UNROLL for (int i = 0; i < TOGETHER; i++) ask(rows->ahead + from + i * HD);
+    VO_UNROLL for (int i = 0; i < TOGETHER; i++) vo_ask_line(rows->ahead + from + i * HD);
     widen(rows->at + from, wide);
 }
 

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/ask.h"
 #include "kernels/unroll.h"
 #include "kernels/x86/vec_avx2.h"
 #include "kernels/x86/x86.h"
@@ -38,12 +39,6 @@ typedef struct s8_wide {
 typedef struct s8_weights {
     int32_t pairs[4];
 } s8_weights;
-
-/* One at a time between the arithmetic, because a burst fills the queue of outstanding reads; into
- * L2, because the queue of L1 is a short one. */
-static inline void ask(const int8_t *row) {
-    _mm_prefetch((const char *)row, _MM_HINT_T1);
-}
 
 static inline __m256i sixteen(const int8_t *p) {
     return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)p));
@@ -97,7 +92,7 @@ static inline vf row_scores(const int8_t *k, const s8_query *q, const int8_t *ah
     __m256i sum[8];
     VO_UNROLL for (int i = 0; i < 8; i++) {
         const int8_t *row = k + i * 64;
-        ask(ahead + i * 64);
+        vo_ask_line(ahead + i * 64);
         sum[i] = _mm256_madd_epi16(sixteen(row), x[0]);
         VO_UNROLL for (int j = 1; j < 4; j++) sum[i] = add_bytes(sum[i], row + 16 * j, x[j]);
     }

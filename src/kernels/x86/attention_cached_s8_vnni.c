@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/ask.h"
 #include "kernels/unroll.h"
 #include "kernels/x86/vec_avx512.h"
 #include "kernels/x86/x86.h"
@@ -42,12 +43,6 @@ typedef struct s8_wide {
 typedef struct s8_weights {
     int32_t high[4], low[4];
 } s8_weights;
-
-/* One at a time between the arithmetic, because a burst fills the queue of outstanding reads; into
- * L2, because the queue of L1 is a short one. */
-static inline void ask(const int8_t *row) {
-    _mm_prefetch((const char *)row, _MM_HINT_T1);
-}
 
 /* Not the intrinsic: around it gcc 12 keeps the sums in memory. */
 static inline __m512i dot(__m512i sum, __m512i without_sign, __m512i with_sign) {
@@ -93,7 +88,7 @@ static inline vf row_scores(const int8_t *k, const s8_query *q, const int8_t *ah
     __m512i sum[16];
     VO_UNROLL for (int i = 0; i < 16; i++) {
         const __m512i row = _mm512_xor_si512(_mm512_loadu_si512(k + i * 64), sign);
-        ask(ahead + i * 64);
+        vo_ask_line(ahead + i * 64);
         sum[i] = _mm512_slli_epi32(dot(zero, row, q->high), 7);
         sum[i] = dot(sum[i], row, q->low);
     }
