@@ -264,13 +264,13 @@ static int stretched_words(const vocis_word *words, int n, double onset, const v
 
 /* As long as their letters are many */
 static void spread_words(vocis_word *words, int n, double start, double end) {
-    double letters = 0;
-    for (int i = 0; i < n; i++) letters += (double)strlen(words[i].text);
+    size_t letters = 0, said = 0;
+    for (int i = 0; i < n; i++) letters += strlen(words[i].text);
+    const double each = (end - start) / (double)letters;
     for (int i = 0; i < n; i++) {
-        words[i].start = start;
-        start += (end - start) * (double)strlen(words[i].text) / letters;
-        letters -= (double)strlen(words[i].text);
-        words[i].end = i + 1 < n ? start : end;
+        words[i].start = start + (double)said * each;
+        said += strlen(words[i].text);
+        words[i].end = i + 1 < n ? start + (double)said * each : end;
     }
 }
 

@@ -19,6 +19,7 @@
  *   mix_group(wide, g, weights, sums)  adds a group's rows times their weights
  *   write_out(sums, scale, out)
  */
+#include "kernels/simd/load.inc.h"
 
 enum {
     HD = 64,
@@ -52,9 +53,6 @@ static inline void take_rows(s8_rows *rows, const int8_t *base, const int32_t *t
 }
 
 /* Masks are slow on some processors, and hardly ever needed. */
-static inline vf load_some(const float *p, int n) {
-    return n == ROWS ? v_load(p) : v_load_n(p, n);
-}
 static inline void store_some(float *p, vf x, int n) {
     if (n == ROWS)
         v_store(p, x);
@@ -90,7 +88,7 @@ static void all_scores(int64_t nq, int64_t len, float scale, const s8_query *q, 
         for (int64_t i = 0; i < nq; i++)
             store_some(scores + i * len + t,
                        v_mul(row_scores(rows.at, q + i, i ? rows.at : rows.ahead),
-                             load_some(scales, rows.n)),
+                             load_most(scales, rows.n)),
                        rows.n);
     }
 }
@@ -103,7 +101,7 @@ static float scale_weights(int64_t len, const float *v_scales, const int32_t *ta
         const int n = len - t < ROWS ? (int)(len - t) : ROWS;
         float gathered[ROWS];
         for (int i = 0; table && i < n; i++) gathered[i] = v_scales[table[t + i]];
-        const vf x = v_mul(load_some(w + t, n), load_some(table ? gathered : v_scales + t, n));
+        const vf x = v_mul(load_most(w + t, n), load_most(table ? gathered : v_scales + t, n));
         store_some(w + t, x, n);
         max = v_max_bits(max, v_abs(x));
         sum = v_add(sum, v_abs(x));
@@ -112,50 +110,24 @@ static float scale_weights(int64_t len, const float *v_scales, const int32_t *ta
     return isfinite(total) ? fmaxf(v_hmax_bits(max) / (float)W_MAX, total / (float)W_SUM) : NAN;
 }
 
-static inline void take_group(const s8_rows *rows, int g, s8_wide *wide) {
-    const int from = g * TOGETHER * HD;
-    VO_UNROLL for (int i = 0; i < TOGETHER; i++) vo_ask_line(rows->ahead + from + i * HD);
-    widen(rows->at + from, wide);
-}
-
-/* w: rows of len, in steps of scales[i]. One query takes a group from registers, several share it
- * from memory. */
-static void mix_one(int64_t len, const float *w, float scale, const int8_t *k, const int8_t *v,
-                    const int32_t *table, float *out) {
+/* w: [len], in steps of scale */
+static void mix(int64_t len, const float *w, float scale, const int8_t *k, const int8_t *v,
+                const int32_t *table, float *out) {
     const float up = inverse_of(scale);
     s8_sums sums = {0};
     s8_rows rows;
     for (int64_t t = 0; t < len; t += ROWS) {
         take_rows(&rows, v, table, t, len, k + len * HD);
-        const s8_weights weights = take_weights(load_some(w + t, rows.n), up);
+        const s8_weights weights = take_weights(load_most(w + t, rows.n), up);
         VO_UNROLL for (int g = 0; g < ROWS / TOGETHER; g++) {
+            const int from = g * TOGETHER * HD;
             s8_wide wide;
-            take_group(&rows, g, &wide);
+            VO_UNROLL for (int i = 0; i < TOGETHER; i++) vo_ask_line(rows.ahead + from + i * HD);
+            widen(rows.at + from, &wide);
             mix_group(&wide, g, &weights, &sums);
         }
     }
     write_out(&sums, scale, out);
-}
-
-static void mix(int64_t nq, int64_t len, const float *w, const float *scales, const int8_t *k,
-                const int8_t *v, const int32_t *table, float *out, int64_t ldo) {
-    s8_sums sums[VO_SKINNY_ROWS];
-    s8_rows rows;
-    memset(sums, 0, (size_t)nq * sizeof *sums);
-    for (int64_t t = 0; t < len; t += ROWS) {
-        s8_wide wide[ROWS / TOGETHER];
-        take_rows(&rows, v, table, t, len, k + len * HD);
-        VO_UNROLL for (int g = 0; g < ROWS / TOGETHER; g++) take_group(&rows, g, wide + g);
-        for (int64_t i = 0; i < nq; i++) {
-            const s8_weights weights =
-                take_weights(load_some(w + i * len + t, rows.n), inverse_of(scales[i]));
-            s8_sums s = sums[i];
-            VO_UNROLL for (int g = 0; g < ROWS / TOGETHER; g++)
-                mix_group(wide + g, g, &weights, &s);
-            sums[i] = s;
-        }
-    }
-    for (int64_t i = 0; i < nq; i++) write_out(sums + i, scales[i], out + i * ldo);
 }
 
 void VO_FN(attend_cached_s8)(int64_t nq, int64_t len, int64_t hd, float scale, const float *q,
@@ -163,7 +135,6 @@ void VO_FN(attend_cached_s8)(int64_t nq, int64_t len, int64_t hd, float scale, c
                              const float *v_scales, const int32_t *table, float *out, int64_t ldo,
                              float *scores) {
     s8_query queries[VO_SKINNY_ROWS];
-    float scales[VO_SKINNY_ROWS];
     if (hd != HD || len > LEN_MAX) {
         VO_OTHERWISE(attend_cached_s8)
         (nq, len, hd, scale, q, ldq, k, k_scales, v, v_scales, table, out, ldo, scores);
@@ -173,11 +144,8 @@ void VO_FN(attend_cached_s8)(int64_t nq, int64_t len, int64_t hd, float scale, c
     all_scores(nq, len, scale, queries, k, k_scales, v, table, scores);
     VO_OTHERWISE(softmax)(nq, len, scores, len, scores, len);
     for (int64_t i = 0; i < nq; i++) {
-        scales[i] = scale_weights(len, v_scales, table, scores + i * len);
-        if (!isfinite(queries[i].scale)) scales[i] = NAN;
+        float *w = scores + i * len, step = scale_weights(len, v_scales, table, w);
+        if (!isfinite(queries[i].scale)) step = NAN;
+        mix(len, w, step, k, v, table, out + i * ldo);
     }
-    if (nq == 1)
-        mix_one(len, scores, scales[0], k, v, table, out);
-    else
-        mix(nq, len, scores, scales, k, v, table, out, ldo);
 }
